@@ -23,7 +23,7 @@ def _between(what: str, value: float, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen. ``temperature`` 0 is greedy; ``top_k`` 0 and ``top_p`` 1 switch the cut off.
+    """How the next token is chosen. ``temperature`` 0 is greedy; ``top_k`` 0 and ``top_p`` 1 do not cut.
 
     ``seed``: sample i of a request draws with seed + i, so that it can be run again alone.
     """
@@ -74,7 +74,7 @@ class EngineConfig:
         _one_of("sharing", self.sharing, ("copy-on-write", "append-only", "none"))
         _one_of("preempt", self.preempt, ("recompute", "swap", "none"))
         if not 0.0 <= self.watermark < 1.0:
-            raise ValueError(f"the watermark is {self.watermark}; it must be a share of the pool, 0 to below 1.")
+            raise ValueError(f"the watermark is {self.watermark}; it must be at least 0 and below 1.")
         if self.free_order is not None:
             order = self.free_order
             if len(set(order)) != len(order) or any(not 0 <= b < self.num_blocks for b in order):
