@@ -1,0 +1,6 @@
+"""Paged attention on tensors: the kernels, each beside its plain reference. Imports torch alone; Triton only on a GPU."""
+
+from kernels.batch import PagedBatch
+from kernels.dispatch import copy_blocks, paged_attention, store_kv
+
+__all__ = ["PagedBatch", "copy_blocks", "paged_attention", "store_kv"]
