@@ -1,0 +1,126 @@
+"""The main page: one line of controls, the stage, and a side bar for live runs. Draws; callbacks change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from core.trace.step import Trace
+from pages.parts import library, live, model_status, transport
+from pages.parts.address import show_address
+from pages.parts.guard import sentence_on_error
+from pages.parts.payload import build_payload
+from pages.parts.shell import language_switch
+from pages.parts.stage import show_stage
+from pages.parts.upload import file_controls
+from pages.parts.view import View, view
+from pages.parts.words import t
+
+STAGE_KEY = "stage"
+
+
+def show() -> None:
+    """One run of the page."""
+    lang = st.session_state.lang
+    live.begin_pending()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
+        _top_line(lang)
+    with st.sidebar:
+        live.panel(lang)
+    st.fragment(_stage)()
+    if live.busy():
+        st.fragment(_wait_for_step, run_every=0.2)()
+
+
+def shown_trace(place: View) -> Trace | None:
+    """The trace that this tab looks at; None when there is none yet."""
+    if place.source == "live":
+        return live.trace()
+    return library.lesson(place.lesson) if place.lesson else place.opened
+
+
+def _title(place: View, lang: str) -> str:
+    if place.source == "live":
+        return t("live.title", lang)
+    if place.lesson:
+        return library.title(place.lesson, lang)
+    return t("live.opened", lang, name=place.opened_name) if place.opened else t("live.lessons", lang)
+
+
+def _choose_lesson(name: str) -> None:
+    view().show_lesson(name)
+
+
+def _choose_source() -> None:
+    chosen = st.session_state.get("source_switch")
+    if chosen == "live":
+        live.go_live()
+    elif chosen == "recorded":
+        view().source = "recorded"
+
+
+def _proof_switched() -> None:
+    view().proof = st.session_state.proof_switch
+    live.prove(view().proof)
+
+
+def _top_line(lang: str) -> None:
+    place = view()
+    with st.popover(_title(place, lang), icon=":material/menu_book:", key="lessons"):
+        for name in library.lessons():
+            st.button(
+                library.title(name, lang), key=f"lesson_{name}", on_click=_choose_lesson, args=(name,),
+                help=library.note(name, lang), width="stretch", type="tertiary",
+            )
+    st.session_state.source_switch = place.source
+    st.segmented_control(
+        t("live.source", lang), ("recorded", "live"), key="source_switch", required=True,
+        format_func=lambda source: t(f"live.source.{source}", lang),
+        label_visibility="collapsed", on_change=_choose_source, width="content",
+    )
+    with st.popover(t("live.file", lang), icon=":material/save:", key="file"):
+        file_controls(shown_trace(place), place.lesson or place.key, lang)
+    st.session_state.proof_switch = place.proof
+    st.toggle(t("live.proof", lang), key="proof_switch", on_change=_proof_switched, help=t("live.proof.help", lang))
+    st.space("stretch")
+    model_status.show(lang)
+    language_switch()
+
+
+def _act(action: dict[str, Any]) -> None:
+    """What a click or a key in the stage does."""
+    place = view()
+    trace = shown_trace(place)
+    if trace is None:
+        return
+    can_step = place.source == "live" and live.can_step()
+    move = transport.apply(action, trace, place.index(trace), can_step_live=can_step)
+    place.go(move.index)
+    if move.command == "step":
+        live.step()
+    elif move.command == "select":
+        place.selected = move.arg
+
+
+def _stage() -> None:
+    """The fragment that a click in the picture reruns, and nothing else of the page."""
+    with sentence_on_error():
+        lang, place = st.session_state.lang, view()
+        if place.source == "live":
+            live.show_notices(lang)
+        trace = shown_trace(place)
+        if trace is None or not trace.steps:
+            st.info(t("live.none" if place.source == "live" else "live.no_lessons", lang))
+            return
+        index = place.index(trace)
+        can_step = place.source == "live" and live.can_step()
+        payload = build_payload(trace, index, lang, selection=place.selected, can_step=can_step)
+        show_stage(payload, key=STAGE_KEY, on_action=_act)
+        show_address(lang=lang, lesson=place.lesson if place.source == "recorded" else None, step=index)
+
+
+def _wait_for_step() -> None:
+    """Ticks only while the worker computes; brings the new step to the screen."""
+    if not live.busy():
+        st.rerun()

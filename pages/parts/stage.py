@@ -1,0 +1,68 @@
+"""The stage: one component that draws the whole main picture and sends back what was clicked.
+
+A Streamlit component v2 with a key: its DOM lives on over reruns and the script patches it (a block map of
+256 blocks changes in about 20 ms). The chart of memory over time is drawn in here too, as SVG, because a
+Plotly chart is mounted anew on every change, 100 to 400 ms each.
+
+The script is mounted from the text of ``assets/stage.js`` and ``assets/stage.css``; the words of the picture
+in both languages are put into it once, at import, so that a payload carries figures only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from pages.parts.words import LANGUAGES, area
+
+_ASSETS = Path(__file__).resolve().parents[2] / "assets"
+
+
+def _script() -> str:
+    """``stage.js`` with the words of all languages in the place that it keeps for them."""
+    words = {lang: area("stage", lang) for lang in LANGUAGES}
+    text = (_ASSETS / "stage.js").read_text(encoding="utf-8")
+    return text.replace("/*WORDS*/ {}", json.dumps(words, ensure_ascii=True))
+
+
+_STAGE = st.components.v2.component(
+    "paged_kv_stage",
+    html='<div class="stage"></div>\n',
+    css=(_ASSETS / "stage.css").read_text(encoding="utf-8"),
+    js=_script(),
+)
+
+
+def is_new(action: Any, seen: dict[str, int]) -> bool:
+    """Whether this action has not been handled yet; notes it in ``seen`` (client -> last number).
+
+    A browser numbers its actions. A number that was there before is a repeat (a rerun, a reconnect) and must
+    not move the screen twice.
+    """
+    if not isinstance(action, dict):
+        return False
+    client, number = action.get("client"), action.get("n")
+    if not isinstance(client, str) or not isinstance(number, int) or number <= seen.get(client, 0):
+        return False
+    seen[client] = number
+    return True
+
+
+def show_stage(payload: dict[str, Any], *, key: str, on_action: Callable[[dict[str, Any]], None]) -> None:
+    """Draw ``payload`` (from ``build_payload``); ``on_action`` gets each action once, before the next script run.
+
+    An action is {"do": ..., "arg": ..., "step": the step that was on the screen, "n", "client"}: see
+    ``pages.parts.transport.apply``.
+    """
+
+    def handle() -> None:
+        value = st.session_state.get(key)
+        action = None if value is None else value.get("action")
+        if is_new(action, st.session_state.setdefault(f"_{key}_seen", {})):
+            on_action(dict(action))
+
+    _STAGE(data=payload, key=key, on_action_change=handle)
