@@ -1,0 +1,19 @@
+"""Traces: what a live engine records and every page draws. Pure Python."""
+
+from core.trace.file import MAX_BYTES, TraceError, load, save, to_bytes
+from core.trace.replay import Replay, replay
+from core.trace.verify import Violation, first_difference, same_but_for_times, verify
+
+__all__ = [
+    "MAX_BYTES",
+    "Replay",
+    "TraceError",
+    "Violation",
+    "first_difference",
+    "load",
+    "replay",
+    "same_but_for_times",
+    "save",
+    "to_bytes",
+    "verify",
+]
