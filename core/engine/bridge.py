@@ -59,8 +59,8 @@ def kvpool_attention(
     """
     if kvpool is None:
         raise BridgeError(
-            "The model is set to paged attention but was called without a pool; run it through the engine, or "
-            f'call set_attn_implementation("{DENSE}") first.'
+            "The model is set to paged attention but was called without a pool; run it through the engine, "
+            f'or call set_attn_implementation("{DENSE}") first.'
         )
     if attention_mask is not None:
         raise BridgeError("The model built an attention mask, which paged attention does not read.")
@@ -90,8 +90,8 @@ def use(model: LoadedModel, implementation: str) -> None:
         AttentionInterface.register(NAME, kvpool_attention)
         if not module.is_backend_compatible():
             raise BridgeError(
-                f"{type(module).__name__} does not take its attention from transformers' attention interface, "
-                "so it cannot run on a paged store; choose another model."
+                f"{type(module).__name__} does not take its attention from transformers' attention interface,"
+                " so it cannot run on a paged store; choose another model."
             )
     module.set_attn_implementation(implementation)
 
@@ -115,7 +115,7 @@ def forward(model: LoadedModel, store: KVStore, packed: PackedBatch) -> torch.Te
         )
     if state.calls != model.geometry.layers:
         raise BridgeError(
-            f"{state.calls} of {model.geometry.layers} layers read the paged store; the others went past it, so "
-            "the result cannot be trusted."
+            f"{state.calls} of {model.geometry.layers} layers read the paged store; the others went past it, "
+            "so the result cannot be trusted."
         )
     return output.logits[0]

@@ -30,10 +30,10 @@ def _mix(x: int) -> int:
 
 
 def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that depends on nothing but the seed and the position of the token it decides."""
+    """A number inside (0, 1) that depends on nothing but the seed and the position of the token it decides."""
     state = _mix((seed + _GOLDEN) & _MASK)
     state = _mix((state + (position + 1) * _GOLDEN) & _MASK)
-    return (state >> 11) * 2.0**-53
+    return ((state >> 12) + 0.5) * 2.0**-52
 
 
 def sample_index(sequence: str) -> int:
@@ -42,7 +42,7 @@ def sample_index(sequence: str) -> int:
 
 
 def choose(logits: torch.Tensor, rows: Sequence[Scheduled], sampling: Mapping[str, Sampling]) -> Outcome:
-    """Samples and candidates of one step. logits: [R, V], one row for each of ``rows``; ``sampling`` by request."""
+    """Samples and candidates of one step. logits: [R, V], a row for each of ``rows``; sampling by request."""
     outcome = Outcome()
     if not rows:
         return outcome
@@ -100,7 +100,7 @@ def draw(
     """
     probabilities = _cut(_tempered(logits, settings), settings)  # [R, V] float64
     cumulative = probabilities.cumsum(dim=-1)
-    total = cumulative[:, -1:]
+    total = cumulative[:, -1:].contiguous()
     most = max(len(n) for n in numbers)
     padded = [list(n) + [0.0] * (most - len(n)) for n in numbers]
     targets = torch.tensor(padded, dtype=torch.float64, device=logits.device) * total  # [R, most]

@@ -33,7 +33,7 @@ def self_test(model: LoadedModel) -> float:
     wanted = dense_logits(model, tokens, last=4).float()
     if not float(wanted.max() - wanted.min()) > 1e-6:
         raise BridgeError(
-            f"{model.name} gives the same logit to every token, so weights are missing; fetch the model again."
+            f"{model.name} gives the same logit to every token, so weights are missing; fetch it again."
         )
     paged = _paged_logits(model, tokens).float()
     difference = float((paged - wanted).abs().max())

@@ -11,6 +11,7 @@ from core.engine.errors import PoolTooLarge
 from kernels import copy_blocks
 
 if TYPE_CHECKING:
+    from core.config import EngineConfig
     from core.models.loaded import Geometry
 
 MEMORY_SHARE = 0.9  # the most of the memory that is free now that a new pool may take
@@ -28,6 +29,16 @@ def blocks_for_bytes(num_bytes: int, geometry: Geometry, block_size: int) -> int
             f"{block_bytes:,} bytes; choose a larger pool or smaller blocks."
         )
     return num_bytes // block_bytes
+
+
+def pool_bytes(config: EngineConfig, geometry: Geometry) -> int:
+    """Bytes that an engine with this configuration takes, its host blocks included."""
+    return (config.num_blocks + used_host_blocks(config)) * config.block_size * geometry.bytes_per_token
+
+
+def used_host_blocks(config: EngineConfig) -> int:
+    """Host blocks are made only where preemption swaps."""
+    return config.host_blocks if config.preempt == "swap" else 0
 
 
 class KVStore:

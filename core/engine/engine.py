@@ -1,0 +1,217 @@
+"""Engine: plan -> run -> commit, and a trace of every step.
+
+    plan()    the scheduler decides; nothing has changed yet. The same plan until it is committed.
+    run()     block moves, one forward pass, sampling. May be repeated: after an exception nothing is lost.
+    commit()  the tokens are appended, blocks released, and the step is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from core.config import EngineConfig, Sampling
+from core.engine.batch import PackedBatch, pack
+from core.engine.bridge import forward
+from core.engine.dense import prove
+from core.engine.errors import RequestRefused, SessionClosed
+from core.engine.plan import Outcome, StepPlan
+from core.engine.recorder import Recorder
+from core.engine.requests import make_request
+from core.engine.sampling import choose
+from core.engine.scheduler import Scheduler
+from core.engine.store import KVStore, used_host_blocks
+from core.memory.views import RequestView
+from core.trace.step import Proof, Step, TimeMs, Trace
+
+if TYPE_CHECKING:
+    from core.models.loaded import LoadedModel
+
+
+class Engine:
+    """One pool, one scheduler, one trace, on a model that others may share.
+
+    Not safe for several threads at once (see session.py); the forward pass holds the model's lock.
+    """
+
+    def __init__(
+        self, model: LoadedModel, config: EngineConfig, *, prove: bool = False, scenario: str | None = None
+    ) -> None:
+        """``prove``: compare the logits of every step with a dense, cache-free pass (slow).
+
+        Raises PoolTooLarge when the pool does not fit in memory, ValueError when the configuration asks
+        for longer sequences than the model reads.
+        """
+        if config.max_model_len > model.geometry.max_positions:
+            raise ValueError(
+                f"the max model length is {config.max_model_len} and {model.name} reads at most "
+                f"{model.geometry.max_positions} tokens; choose at most that."
+            )
+        self.model = model
+        self.config = config
+        self._store: KVStore | None = KVStore(
+            config.num_blocks,
+            config.block_size,
+            model.geometry,
+            device=model.device,
+            host_blocks=used_host_blocks(config),
+        )
+        self._scheduler = Scheduler(config)
+        self._recorder = Recorder(model, config, scenario)
+        self._prove = prove
+        self._sampling: dict[str, Sampling] = {}
+        self._pending: StepPlan | None = None
+        self._moves_done = 0
+        self._proof: Proof | None = None
+        self._plan_ms = self._forward_ms = self._sample_ms = 0.0
+
+    @property
+    def trace(self) -> Trace:
+        """Everything so far; grows by one step a commit."""
+        return self._recorder.trace
+
+    @property
+    def store(self) -> KVStore:
+        """The keys and values. Raises SessionClosed after ``close``."""
+        if self._store is None:
+            raise SessionClosed("This engine has given its pool back; open a new one.")
+        return self._store
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The bookkeeping, to be read: its views are frozen."""
+        return self._scheduler
+
+    def submit(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_new_tokens: int = 16,
+        n: int = 1,
+        beam: int | None = None,
+        length_penalty: float = 1.0,
+        early_stopping: bool | Literal["never"] = False,
+        sampling: Sampling = Sampling(),  # noqa: B008  frozen
+        chat: bool = False,
+        request_id: str | None = None,
+        arrival_step: int | None = None,
+        ignore_eos: bool = False,
+    ) -> RequestView:
+        """Hand in a request: ``n`` answers, or the best of ``beam`` beams. It arrives with ``arrival_step``,
+        by default the next step that is planned.
+
+        Raises RequestRefused with one sentence; then nothing of the request has been kept.
+        """
+        request_id = f"r{len(self.trace.requests)}" if request_id is None else request_id
+        if not request_id or any(r.id == request_id for r in self.trace.requests):
+            raise RequestRefused(f"The request id {request_id!r} is empty or taken; choose another.")
+        soonest = len(self.trace.steps) + (self._pending is not None)
+        request = make_request(
+            self.model,
+            self.config,
+            prompt,
+            request_id=request_id,
+            arrival_step=soonest if arrival_step is None else max(arrival_step, soonest),
+            max_new_tokens=max_new_tokens,
+            n=n,
+            beam=beam,
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
+            sampling=sampling,
+            chat=chat,
+        )
+        self._scheduler.submit(request)
+        self._sampling[request.id] = sampling
+        self._recorder.request(request)
+        return request
+
+    def cancel(self, request_id: str) -> None:
+        """End a request at once; its blocks go back. Cancelling one that is over does nothing."""
+        self._scheduler.cancel(request_id)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return self._pending is not None or self._scheduler.has_work
+
+    def plan(self) -> StepPlan:
+        """What the next step is going to do. Nothing has been moved or computed yet."""
+        if self._pending is None:
+            start = perf_counter()
+            self._pending = self._scheduler.plan()
+            self._plan_ms = (perf_counter() - start) * 1e3
+            self._moves_done = 0
+        return self._pending
+
+    @torch.inference_mode()
+    def run(self, plan: StepPlan) -> Outcome:
+        """Move blocks, compute, sample. Changes the store only, so it may be run again after an exception."""
+        self._check(plan)
+        start = perf_counter()
+        self._move(plan)
+        self._proof = None
+        self._sample_ms = 0.0
+        if not plan.scheduled:
+            self._forward_ms = (perf_counter() - start) * 1e3
+            return Outcome()
+        packed = pack(plan.scheduled, self.config.block_size, self.model.device)
+        logits = forward(self.model, self.store, packed)
+        if logits.is_cuda:
+            torch.cuda.synchronize(logits.device)
+        middle = perf_counter()
+        outcome = choose(logits, packed.rows, self._sampling)
+        self._forward_ms, self._sample_ms = (middle - start) * 1e3, (perf_counter() - middle) * 1e3
+        if self._prove:
+            self._proof = self._proven(packed, logits)
+        return outcome
+
+    def _check(self, plan: StepPlan) -> None:
+        if plan is not self._pending:
+            raise ValueError("This is not the pending plan; use the one that plan() gives.")
+
+    def _move(self, plan: StepPlan) -> None:
+        """Swaps, then copies. Each is done once a plan: a block that has been swapped out may hold another
+        sequence's tokens by the time a failed run is repeated."""
+        store = self.store
+        moves = ((store.swap_out, plan.swap_out), (store.swap_in, plan.swap_in), (store.copy, plan.copies))
+        for move, pairs in moves[self._moves_done :]:
+            move(pairs)
+            self._moves_done += 1
+
+    def _proven(self, packed: PackedBatch, logits: torch.Tensor) -> Proof | None:
+        """The dense pass over everything that each sampling sequence has read so far."""
+        tokens = {s.id: s.token_ids for s in self._scheduler.sequences()}
+        read = [tokens[row.sequence][: row.kv_len] for row in packed.rows]
+        return prove(self.model, zip(read, logits, strict=True))
+
+    def commit(self, plan: StepPlan, outcome: Outcome) -> Step:
+        """Append, fork, finish, release; then record the step."""
+        self._check(plan)
+        after = self._scheduler.commit(plan, outcome)
+        self._pending = None
+        time_ms = TimeMs(plan=self._plan_ms, forward=self._forward_ms, sample=self._sample_ms)
+        return self._recorder.step(plan, after, self._scheduler, self._proof, time_ms)
+
+    def step(self) -> Step | None:
+        """Plan, run and commit; None when there is nothing to do."""
+        if not self.has_work:
+            return None
+        plan = self.plan()
+        return self.commit(plan, self.run(plan))
+
+    def text(self, sequence_id: str) -> str:
+        """What a sequence has generated so far, without the prompt; an incomplete character is held back.
+
+        Raises KeyError for an unknown sequence.
+        """
+        for sequence in self._scheduler.sequences():
+            if sequence.id == sequence_id:
+                return self._recorder.generated(sequence)
+        raise KeyError(sequence_id)
+
+    def close(self) -> None:
+        """Give the pool back. The trace stays readable; running another step raises SessionClosed."""
+        self._store = None
