@@ -1,4 +1,4 @@
-"""Paged attention on tensors: the kernels, each beside its plain reference. Imports torch alone; Triton only on a GPU."""
+"""Paged attention on tensors: kernels, each beside its plain reference. Needs torch; Triton only on a GPU."""
 
 from kernels.batch import PagedBatch
 from kernels.dispatch import copy_blocks, paged_attention, store_kv

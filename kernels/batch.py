@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from torch import Tensor
 class PagedBatch:
     """One step's view of the pool. Built once a step, read by every layer.
 
-    slot_mapping  [T] int64       slot (block * block_size + offset) of each token's new key and value; -1: none
+    slot_mapping  [T] int64       slot (block * block_size + offset) of each token's key and value; -1: none
     block_tables  [S, max_blocks] int32, unused entries -1
     cu_q          [S + 1] int32   where each sequence's tokens start in the packed batch
     kv_lens       [S] int32       keys that each sequence reads, the new ones included; 0: a padding row
@@ -82,7 +83,7 @@ class PagedBatch:
     ) -> PagedBatch:
         """Wrap tensors that exist already (reads the lengths back, so a GPU is waited for)."""
         starts, lens = cu_q.tolist(), kv_lens.tolist()
-        q_lens = [b - a for a, b in zip(starts, starts[1:], strict=False)]
+        q_lens = [b - a for a, b in pairwise(starts)]
         return cls(
             slot_mapping,
             block_tables,
@@ -111,6 +112,15 @@ class PagedBatch:
         return self.max_q <= 1
 
 
+def check_blocks(batch: PagedBatch, num_blocks: int) -> None:
+    """Raise ValueError where a table names a block that the pool does not have."""
+    highest = int(batch.block_tables.max()) if batch.block_tables.numel() else -1
+    if highest >= num_blocks:
+        raise ValueError(
+            f"a block table names block {highest}, but the pool has {num_blocks}; use 0 to {num_blocks - 1}."
+        )
+
+
 def check_lists(
     slot_mapping: Sequence[int],
     block_tables: Sequence[Sequence[int]],
@@ -123,12 +133,12 @@ def check_lists(
         raise ValueError(f"the block size is {block_size}; it must be at least 1.")
     if not len(block_tables) == len(q_lens) == len(kv_lens):
         raise ValueError(
-            f"{len(block_tables)} block tables, {len(q_lens)} query lengths and {len(kv_lens)} context lengths; "
+            f"{len(block_tables)} block tables, {len(q_lens)} query lengths, {len(kv_lens)} context lengths; "
             "give one of each for every sequence."
         )
     if sum(q_lens) != len(slot_mapping):
         raise ValueError(
-            f"the query lengths add up to {sum(q_lens)} but there are {len(slot_mapping)} slots; they must agree."
+            f"the query lengths add up to {sum(q_lens)} for {len(slot_mapping)} slots; make them agree."
         )
     for s, (table, q, kv) in enumerate(zip(block_tables, q_lens, kv_lens, strict=True)):
         if q < 0 or kv < 0 or (kv and q > kv):

@@ -1,6 +1,6 @@
 """copy: all of a step's block copies, all layers, keys and values.
 
-    store  [num_blocks, L, 2, block_size, Hkv, D]   block-major: one block is one run of L*2*block_size*Hkv*D elements
+    store  [num_blocks, L, 2, block_size, Hkv, D]   block-major: a block is one run of memory
     pairs  [(source, target), ...]                  all reads happen before all writes
 
 So a chain (1->2, 2->3) moves the old contents of 2 into 3, and a cycle (1->2, 2->1) exchanges two blocks.

@@ -3,9 +3,9 @@
     out[t, h] = sum_j p_j V[j],   p = softmax over the visible keys j of  cap(scale * q . K[j])
 
 A key j is visible to the query at position i when j <= i and, with a window W, i - j < W. ``cap(x)`` is
-softcap * tanh(x / softcap), before masking. A sink is one more logit in the softmax's denominator that brings no value.
-Row t of sequence s stands at position kv_len - q_len + (t - cu_q[s]): with a cache, causality hangs at the lower
-right corner. Computed in the dtype that ``compute`` names, float64 by default; slow and plain.
+softcap * tanh(x / softcap), before masking. A sink is one more logit in the denominator
+that brings no value. Row t of sequence s stands at position kv_len - q_len + (t - cu_q[s]): with a cache,
+causality hangs at the lower right corner. Computed in ``compute``, float64 by default; slow and plain.
 """
 
 from __future__ import annotations

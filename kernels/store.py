@@ -1,7 +1,7 @@
 """store: put the keys and values of this step's tokens into their slots.
 
     k, v      [T, Hkv, D]                       any strides with the last dimension dense
-    k_cache   [num_blocks, block_size, Hkv, D]  a layer's view into the block-major pool: the block stride is large
+    k_cache   [num_blocks, block_size, Hkv, D]  a layer's view of the block-major pool
     slot s of token t  ->  k_cache[s // block_size, s % block_size] = k[t];  s = -1: the token is skipped
 
 Memory traffic: each of the T * Hkv * D elements of k and of v is read once and written once,
