@@ -67,7 +67,7 @@ def _usable(
     """For each listed block, how many of its slots some sequence that lists it may ever fill."""
     usable: dict[int, int] = {}
     for s in sequences:
-        end = requests[s.request].max_written if s.table else 0
+        end = requests[s.request].max_written if s.table and s.request in requests else 0
         for logical, block in enumerate(s.table):
             most = min(block_size, end - logical * block_size)
             usable[block] = max(usable.get(block, 0), most)

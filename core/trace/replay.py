@@ -102,7 +102,8 @@ class Replay:
 
     def _admit(self, event: ev.Admit) -> None:
         for sequence in self._of_request.get(event.request) or [self._sequence(f"{event.request}.0")]:
-            sequence.state = "running"
+            if sequence.state == "waiting":
+                sequence.state = "running"
 
     def _reject(self, event: ev.Reject) -> None:
         for sequence in self._of_request.pop(event.request, []):

@@ -8,8 +8,9 @@ Time grows with the length of the file, not faster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 from core.memory.views import BlockView, SequenceView
@@ -45,7 +46,7 @@ def verify(trace: Trace) -> Violation | None:
         picture = _Picture(step, state.block_size, state.num_blocks)
         checks: list[tuple[int, Callable[[], Iterator[Finding]]]] = [
             (1, picture.one_state), (2, picture.counts), (3, picture.tables), (5, picture.tokens),
-            (6, lambda state=state, step=step: _replayed(state, step)), (7, picture.all_given_back),
+            (6, partial(_replayed, state, step)), (7, picture.all_given_back),
         ]  # fmt: skip
         found = dict(faults)
         for rule, check in checks:
@@ -161,14 +162,19 @@ def _sequence_differs(mine: ReplayedSequence | None, theirs: SequenceView | None
         # Whether a request that waits has its sequences yet, the format leaves open.
         told, drawn = ("state " + mine.state if mine else "not at all"), ("it" if theirs else "none")
         return "" if waiting else f"{told}, the picture has {drawn}"
-    for what, replayed, drawn in (
+    pairs: tuple[tuple[str, object, object], ...] = (
         ("state", mine.state, theirs.state),
         ("request", mine.request, theirs.request),
         ("parent", mine.parent, theirs.parent),
         ("written", mine.written, theirs.written),
         ("block table", tuple(mine.table), theirs.block_table),
         ("tokens", tuple(mine.tokens), theirs.token_ids),
-    ):
+    )
+    return _first_unlike(pairs)
+
+
+def _first_unlike(pairs: Iterable[tuple[str, object, object]]) -> str:
+    for what, replayed, drawn in pairs:
         if replayed != drawn:
             return f"{what} {_few(replayed)}, the picture has {_few(drawn)}"
     return ""
@@ -178,15 +184,13 @@ def _block_differs(mine: ReplayedBlock | None, theirs: BlockView | None) -> str:
     if mine is None or theirs is None:
         here, there = ("free" if block is None else "in use" for block in (mine, theirs))
         return f"{here}, the picture has it {there}"
-    for what, replayed, drawn in (
+    pairs: tuple[tuple[str, object, object], ...] = (
         ("state", "cached" if mine.cached else "used", theirs.state),
         ("ref", mine.ref, theirs.ref),
         ("filled", len(mine.tokens), theirs.filled),
         ("tokens", tuple(mine.tokens), theirs.token_ids),
-    ):
-        if replayed != drawn:
-            return f"{what} {_few(replayed)}, the picture has {_few(drawn)}"
-    return ""
+    )
+    return _first_unlike(pairs)
 
 
 def _few(value: object) -> str:
