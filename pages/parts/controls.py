@@ -1,4 +1,4 @@
-"""The side bar of the main page: what the next live run is made of. Few controls first, the rest one click away."""
+"""Controls of the next live run: few at first, the rest one click away."""
 
 from __future__ import annotations
 
@@ -24,10 +24,18 @@ def first_controls(lang: str) -> None:
     right.number_input(t("set.num_blocks", lang), 1, MAX_POOL, **bind("num_blocks"))
     left.number_input(t("set.max_new_tokens", lang), 1, 4096, **bind("max_new_tokens"))
     right.number_input(
-        t("set.max_model_len", lang), 1, 1 << 16, help=t("set.max_model_len.help", lang), **bind("max_model_len")
+        t("set.max_model_len", lang),
+        1,
+        1 << 16,
+        help=t("set.max_model_len.help", lang),
+        **bind("max_model_len"),
     )
     st.segmented_control(
-        t("set.mode", lang), MODES, format_func=lambda mode: t(f"set.mode.{mode}", lang), required=True, **bind("mode")
+        t("set.mode", lang),
+        MODES,
+        format_func=lambda mode: t(f"set.mode.{mode}", lang),
+        required=True,
+        **bind("mode"),
     )
     _how_to_choose(lang, values()["mode"])
 
@@ -53,14 +61,20 @@ def _how_to_choose(lang: str, mode: str) -> None:
 
 
 def advanced_controls(lang: str, models: Sequence[str], devices: Sequence[str]) -> None:
-    """Rules of the memory, and the model. ``models``: names of the registry; ``devices``: what torch found."""
+    """Rules of the memory, and the model. ``models``: names in the registry; ``devices``: those there are."""
     with st.expander(t("set.advanced", lang)):
         st.selectbox(
-            t("set.sharing", lang), SHARING, format_func=lambda v: t(f"set.sharing.{v}", lang), **bind("sharing")
+            t("set.sharing", lang),
+            SHARING,
+            format_func=lambda v: t(f"set.sharing.{v}", lang),
+            **bind("sharing"),
         )
         st.checkbox(t("set.prefix_cache", lang), **bind("prefix_cache"))
         st.selectbox(
-            t("set.preempt", lang), PREEMPT, format_func=lambda v: t(f"set.preempt.{v}", lang), **bind("preempt")
+            t("set.preempt", lang),
+            PREEMPT,
+            format_func=lambda v: t(f"set.preempt.{v}", lang),
+            **bind("preempt"),
         )
         left, right = st.columns(2)
         left.number_input(t("set.host_blocks", lang), 0, MAX_POOL, **bind("host_blocks"))
@@ -68,7 +82,10 @@ def advanced_controls(lang: str, models: Sequence[str], devices: Sequence[str]) 
             t("set.watermark", lang), 0, 99, help=t("set.watermark.help", lang), **bind("watermark")
         )
         left.number_input(
-            t("set.max_batch_tokens", lang), 1, 1 << 16, help=t("set.max_batch_tokens.help", lang),
+            t("set.max_batch_tokens", lang),
+            1,
+            1 << 16,
+            help=t("set.max_batch_tokens.help", lang),
             **bind("max_batch_tokens"),
         )
         right.number_input(t("set.seed", lang), 0, 1 << 31, **bind("seed"))
@@ -82,8 +99,10 @@ def _model(lang: str, models: Sequence[str], devices: Sequence[str]) -> None:
     if values()["model"] not in choices:
         values()["model"] = choices[0]
     st.selectbox(
-        t("set.model", lang), choices,
-        format_func=lambda name: t("set.model.other", lang) if name == OTHER_MODEL else name, **bind("model"),
+        t("set.model", lang),
+        choices,
+        format_func=lambda name: t("set.model.other", lang) if name == OTHER_MODEL else name,
+        **bind("model"),
     )
     if values()["model"] == OTHER_MODEL:
         st.text_input(t("set.other_model", lang), placeholder="Qwen/Qwen3-0.6B", **bind("other_model"))

@@ -29,8 +29,8 @@ def guard() -> None:
 def sentence_on_error() -> Iterator[None]:
     """Show one sentence for whatever goes wrong inside; the details go to the server's log only.
 
-    A ValueError's text is written for the user (the rule of this code base) and is shown as it is. Streamlit's own
-    control flow (stop, rerun) is no Exception and passes through.
+    A ValueError's text is written for the user (a rule of this code base) and is shown as it is. Streamlit's
+    own control flow (stop, rerun) is no Exception and passes through.
     """
     try:
         yield

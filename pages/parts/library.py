@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.trace import load
 from core.trace.step import Trace
+from pages.parts.words import t, vocabulary
 
 _SUFFIX = ".kvtrace.json.gz"
 _LESSONS = Path(__file__).resolve().parents[2] / "assets" / "lessons"
@@ -36,8 +37,19 @@ def _read(path: str, changed: int) -> Trace:
 
 
 def lesson(name: str) -> Trace:
-    """The trace of a lesson, not to be changed. Raises ValueError when there is none of that name, or it is damaged."""
+    """The trace of a lesson, not to be changed. Raises ValueError when there is none, or it is damaged."""
     path = lessons().get(name)
     if path is None:
         raise ValueError(f"There is no recorded lesson named {name!r}; choose one from the list.")
     return _read(str(path), path.stat().st_mtime_ns)
+
+
+def title(name: str, lang: str) -> str:
+    """What a lesson is called: the words ``lesson.<name>``, else its name (a lecturer's own recording)."""
+    return t(f"lesson.{name}", lang) if f"lesson.{name}" in vocabulary(lang) else name
+
+
+def note(name: str, lang: str) -> str | None:
+    """What to look at in a lesson: the words ``lesson.<name>.note``."""
+    key = f"lesson.{name}.note"
+    return t(key, lang) if key in vocabulary(lang) else None

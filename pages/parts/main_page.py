@@ -7,10 +7,11 @@ from typing import Any
 import streamlit as st
 
 from core.trace.step import Trace
-from pages.parts import library, live, model_status, transport
+from pages.parts import library, live, model_status, side_bar, transport
 from pages.parts.address import show_address
 from pages.parts.guard import sentence_on_error
 from pages.parts.payload import build_payload
+from pages.parts.settings import values
 from pages.parts.shell import language_switch
 from pages.parts.stage import show_stage
 from pages.parts.upload import file_controls
@@ -27,9 +28,10 @@ def show() -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
         _top_line(lang)
     with st.sidebar:
-        live.panel(lang)
+        side_bar.show(lang)
     st.fragment(_stage)()
-    if live.busy():
+    st.session_state.polling = live.busy()
+    if st.session_state.polling:
         st.fragment(_wait_for_step, run_every=0.2)()
 
 
@@ -70,19 +72,31 @@ def _top_line(lang: str) -> None:
     with st.popover(_title(place, lang), icon=":material/menu_book:", key="lessons"):
         for name in library.lessons():
             st.button(
-                library.title(name, lang), key=f"lesson_{name}", on_click=_choose_lesson, args=(name,),
-                help=library.note(name, lang), width="stretch", type="tertiary",
+                library.title(name, lang),
+                key=f"lesson_{name}",
+                on_click=_choose_lesson,
+                args=(name,),
+                help=library.note(name, lang),
+                width="stretch",
+                type="tertiary",
             )
     st.session_state.source_switch = place.source
     st.segmented_control(
-        t("live.source", lang), ("recorded", "live"), key="source_switch", required=True,
+        t("live.source", lang),
+        ("recorded", "live"),
+        key="source_switch",
+        required=True,
         format_func=lambda source: t(f"live.source.{source}", lang),
-        label_visibility="collapsed", on_change=_choose_source, width="content",
+        label_visibility="collapsed",
+        on_change=_choose_source,
+        width="content",
     )
     with st.popover(t("live.file", lang), icon=":material/save:", key="file"):
         file_controls(shown_trace(place), place.lesson or place.key, lang)
     st.session_state.proof_switch = place.proof
-    st.toggle(t("live.proof", lang), key="proof_switch", on_change=_proof_switched, help=t("live.proof.help", lang))
+    st.toggle(
+        t("live.proof", lang), key="proof_switch", on_change=_proof_switched, help=t("live.proof.help", lang)
+    )
     st.space("stretch")
     model_status.show(lang)
     language_switch()
@@ -97,6 +111,7 @@ def _act(action: dict[str, Any]) -> None:
     can_step = place.source == "live" and live.can_step()
     move = transport.apply(action, trace, place.index(trace), can_step_live=can_step)
     place.go(move.index)
+    live.run().follow = False
     if move.command == "step":
         live.step()
     elif move.command == "select":
@@ -108,19 +123,33 @@ def _stage() -> None:
     with sentence_on_error():
         lang, place = st.session_state.lang, view()
         if place.source == "live":
-            live.show_notices(lang)
+            live.catch_up()
+        live.show_notices(lang)
         trace = shown_trace(place)
         if trace is None or not trace.steps:
             st.info(t("live.none" if place.source == "live" else "live.no_lessons", lang))
             return
         index = place.index(trace)
-        can_step = place.source == "live" and live.can_step()
-        payload = build_payload(trace, index, lang, selection=place.selected, can_step=can_step)
+        is_live = place.source == "live"
+        payload = build_payload(
+            trace,
+            index,
+            lang=lang,
+            mode=place.source,
+            title=_title(place, lang),
+            selection=place.selected,
+            lecture=values()["lecture"],
+            busy=is_live and live.busy(),
+            can_step_live=is_live and live.can_step(),
+        )
         show_stage(payload, key=STAGE_KEY, on_action=_act)
         show_address(lang=lang, lesson=place.lesson if place.source == "recorded" else None, step=index)
 
+    if live.busy() and not st.session_state.get("polling"):
+        st.rerun()  # a slow step: the next full run places the fragment that waits for it
+
 
 def _wait_for_step() -> None:
-    """Ticks only while the worker computes; brings the new step to the screen."""
-    if not live.busy():
+    """Ticks only while the worker computes; brings each new step to the screen."""
+    if live.news() or not live.busy():
         st.rerun()

@@ -4,66 +4,74 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.models.registry import MODELS
+from pages.parts.live import run
 from pages.parts.models import Arrival, Wanted, store
-from pages.parts.settings import DEFAULTS, model_name, values
+from pages.parts.settings import DEFAULTS, wanted
 from pages.parts.words import t
 
-
-def wanted() -> Wanted:
-    """The model that this tab's settings ask for; the default one while their name is empty."""
-    chosen = values()
-    try:
-        name = model_name(chosen)
-    except ValueError:
-        name = DEFAULTS["model"]
-    return Wanted(name, chosen["dtype"], chosen["device"])
-
-
-def default_model() -> Wanted:
-    """The model that every tab begins to load."""
-    return Wanted(DEFAULTS["model"], DEFAULTS["dtype"], DEFAULTS["device"])
+_TICK = 0.5  # seconds
 
 
 def _followed() -> Wanted:
-    """The model whose progress is shown: the one waited for, else the default."""
-    return st.session_state.get("waiting_for") or default_model()
+    """The model whose progress is shown: the one that this tab waits for or ran last, else the default."""
+    return run().waiting_for or wanted(DEFAULTS)
 
 
 def show(lang: str) -> None:
     """Draw the line; keep it ticking while there is something to wait for."""
     arrival = store().look(_followed())
     moving = arrival.phase in ("absent", "loading")
+    turn = st.session_state.status_turn = st.session_state.get("status_turn", 0) + 1
     with st.container(width="content", key="model_status"):
-        st.fragment(_line, run_every=0.5 if moving else None)(lang, st.session_state.setdefault("full_runs", 0))
+        st.fragment(_line, run_every=_TICK if moving else None)(lang, turn, arrival.phase)
 
 
-def _line(lang: str, drawn_in: int) -> None:
-    """``drawn_in``: the full run that drew it first. Only a later tick begins to load: importing torch would hold up the
-    first picture."""
+def _line(lang: str, turn: int, drawn: str) -> None:
+    """``turn``: number of the full run that drew it, ``drawn``: the phase then.
+
+    Only a later tick begins to load, when the first picture is on the screen: importing torch holds the
+    interpreter for seconds.
+    """
     followed = _followed()
     arrival = store().look(followed)
-    first = st.session_state.get("status_drawn") != drawn_in
-    st.session_state.status_drawn = drawn_in
-    if arrival.phase == "absent" and not first:
+    ticked = st.session_state.get("status_drawn") == turn
+    st.session_state.status_drawn = turn
+    if ticked and arrival.phase == "absent":
         arrival = store().request(followed)
     _draw(followed, arrival, lang)
-    if arrival.phase in ("ready", "failed") and st.session_state.get("status_phase") != (followed, arrival.phase):
-        st.session_state.status_phase = (followed, arrival.phase)
-        if not first:
-            st.rerun()
+    if ticked and arrival.phase not in (drawn, "absent", "loading"):
+        st.rerun()
+
+
+def progress_text(name: str, arrival: Arrival, lang: str) -> str:
+    """What the loader is doing, with figures: megabytes while bytes move, else steps."""
+    stage = t(f"model.stage.{arrival.stage}", lang)
+    if arrival.stage in ("download", "unpack") and arrival.total:
+        stage = t(
+            "model.bytes",
+            lang,
+            stage=stage,
+            done=f"{arrival.done / 1e6:.0f}",
+            total=f"{arrival.total / 1e6:.0f}",
+        )
+    return t("model.loading", lang, name=title(name), stage=stage)
+
+
+def title(name: str) -> str:
+    """A packaged model's title; any other is called what it was asked for by."""
+    return MODELS[name].title if name in MODELS else name
 
 
 def _draw(followed: Wanted, arrival: Arrival, lang: str) -> None:
     if arrival.phase == "ready":
-        st.caption(t("model.ready", lang, name=followed.name))
+        st.caption(t("model.ready", lang, name=title(followed.name)))
     elif arrival.phase == "failed":
         with st.popover(t("model.failed.short", lang), icon=":material/cloud_off:"):
-            st.warning(t("model.failed", lang, detail=arrival.detail))
+            st.warning(t("model.failed", lang, detail=arrival.sentence))
             st.button(t("model.retry", lang), key="retry_model", on_click=store().request, args=(followed,))
     elif arrival.phase == "loading":
-        percent = round(100 * arrival.fraction)
-        st.progress(
-            arrival.fraction, t("model.loading", lang, name=followed.name, percent=percent, detail=arrival.detail)
-        )
+        fraction = arrival.done / arrival.total if arrival.total else 0.0
+        st.progress(min(max(fraction, 0.0), 1.0), progress_text(followed.name, arrival, lang))
     else:
         st.caption(t("model.starting", lang))

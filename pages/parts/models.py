@@ -1,9 +1,10 @@
-"""Models arrive in the background: one thread a model and process, progress as text, a failure as a sentence."""
+"""Models arrive in the background: one thread a model and process; a failure is a sentence."""
 
 from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,9 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import streamlit as st
 
+from core.models.errors import FetchError, TermsNotAccepted
+
 _log = logging.getLogger("paged_kv")
 MAX_MODELS = 2  # kept in memory at once; the one asked for longest ago goes first
-Progress = Callable[[float, str], None]
+Progress = Callable[[str, int, int], None]  # stage, done, total (0: not known)
 
 
 class Wanted(NamedTuple):
@@ -26,11 +29,16 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """How far a model has come. ``detail``: the loader's own words while loading, a sentence when failed."""
+    """How far a model has come. ``stage``, ``done``, ``total``: the loader's; ``sentence``: why it failed.
 
-    phase: Literal["absent", "loading", "ready", "failed"] = "absent"
-    fraction: float = 0.0
-    detail: str = ""
+    "terms": it comes under terms of use that somebody has to accept first.
+    """
+
+    phase: Literal["absent", "loading", "ready", "failed", "terms"] = "absent"
+    stage: str = "start"
+    done: int = 0
+    total: int = 0
+    sentence: str = ""
     model: Any = None
 
 
@@ -40,7 +48,6 @@ def load_model(wanted: Wanted, progress: Progress, accept_terms: bool) -> Any:
     A collection of everything that torch and transformers bring takes a quarter of a second with the
     interpreter held; frozen objects are never looked at again.
     """
-    progress(0.0, "")
     from core.models import load
 
     model = load(
@@ -63,6 +70,16 @@ class ModelStore:
         """How far this model is; starts nothing."""
         with self._lock:
             return self._arrivals.get(wanted, Arrival())
+
+    def devices(self) -> tuple[str, ...]:
+        """Devices to choose from: "cpu", and "cuda" once a loaded torch has found one."""
+        torch = sys.modules.get("torch")
+        ready = torch is not None and hasattr(torch, "cuda") and any(a.phase == "ready" for a in self._all())
+        return ("cpu", "cuda") if ready and torch.cuda.is_available() else ("cpu",)
+
+    def _all(self) -> list[Arrival]:
+        with self._lock:
+            return list(self._arrivals.values())
 
     def request(self, wanted: Wanted, accept_terms: bool = False) -> Arrival:
         """Begin to load unless it is on its way or there already; a failed one is tried again."""
@@ -89,19 +106,21 @@ class ModelStore:
                 self._arrivals[wanted] = arrival
 
     def _run(self, wanted: Wanted, accept_terms: bool) -> None:
-        def progress(fraction: float, text: str) -> None:
-            self._set(wanted, replace(self.look(wanted), fraction=min(max(fraction, 0.0), 1.0), detail=text))
+        def progress(stage: str, done: int, total: int) -> None:
+            self._set(wanted, replace(self.look(wanted), stage=stage, done=done, total=total))
 
         try:
             model = self._loader(wanted, progress, accept_terms)
-        except (ValueError, OSError) as error:
+        except TermsNotAccepted as error:
+            self._set(wanted, Arrival("terms", sentence=str(error)))
+        except (FetchError, ValueError, OSError) as error:
             _log.warning("model %s: %s", wanted.name, error)
-            self._set(wanted, Arrival("failed", detail=str(error)))
+            self._set(wanted, Arrival("failed", sentence=str(error)))
         except Exception as error:
             _log.exception("model %s", wanted.name)
-            self._set(wanted, Arrival("failed", detail=f"{type(error).__name__}: {error}"))
+            self._set(wanted, Arrival("failed", sentence=f"{type(error).__name__}: {error}"))
         else:
-            self._set(wanted, Arrival("ready", 1.0, "", model))
+            self._set(wanted, Arrival("ready", model=model))
 
 
 @st.cache_resource(show_spinner=False)

@@ -11,16 +11,16 @@ from pages.parts.words import t
 
 
 class Entry(NamedTuple):
-    """A page: its file, its address (one segment; "" is the first page), its icon."""
+    """A page: its file and its address (one segment; "" is the first page).
+
+    No icon: Streamlit would make it the browser tab's, and fetch that from another host.
+    """
 
     file: str
     url_path: str
-    icon: str
 
 
-ENTRIES = (
-    Entry("pages/live.py", "", ":material/grid_view:"),
-)
+ENTRIES = (Entry("pages/live.py", ""),)
 
 
 def register(position: Literal["sidebar", "hidden"], lang: str = "en") -> StreamlitPage:
@@ -29,7 +29,6 @@ def register(position: Literal["sidebar", "hidden"], lang: str = "en") -> Stream
         st.Page(
             entry.file,
             title=t("page." + entry.file.removeprefix("pages/").removesuffix(".py"), lang),
-            icon=entry.icon,
             url_path=entry.url_path or None,
             default=not entry.url_path,
         )

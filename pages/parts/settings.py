@@ -1,4 +1,4 @@
-"""What a live run is made of: values that survive a change of page, and what they mean to the engine. Draws nothing."""
+"""What a live run is made of: values that survive a change of page, and what they mean to the engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Final
 import streamlit as st
 
 from core.config import EngineConfig, Sampling
+from core.models.registry import DEFAULT_MODEL
+from pages.parts.models import Wanted
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "prompts": "The history of China is very",
@@ -31,17 +33,18 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "watermark": 0,  # per cent of the pool
     "chat": False,
     "ignore_eos": False,
-    "model": "smollm2-135m-instruct",
+    "model": DEFAULT_MODEL,
     "other_model": "",
     "dtype": "float32",
     "device": "cpu",
+    "lecture": False,  # larger text, for a projector
 }
 OTHER_MODEL: Final = "other"  # the choice under which a hub id or a folder is typed
 _KEY: Final = "settings"
 
 
 def values() -> dict[str, Any]:
-    """This tab's settings. A dictionary of our own: Streamlit forgets a widget's value when its page is left."""
+    """This tab's settings. A dictionary of our own: a widget's value is forgotten when its page is left."""
     return st.session_state.setdefault(_KEY, dict(DEFAULTS))
 
 
@@ -67,6 +70,11 @@ def model_name(chosen: Mapping[str, Any]) -> str:
     return name
 
 
+def wanted(chosen: Mapping[str, Any]) -> Wanted:
+    """The model that the settings ask for. Raises ValueError when another one is asked for without a name."""
+    return Wanted(model_name(chosen), chosen["dtype"], chosen["device"])
+
+
 def engine_config(chosen: Mapping[str, Any]) -> EngineConfig:
     """The engine's configuration. Raises ValueError with one sentence that names the value and the limit."""
     return EngineConfig(
@@ -84,7 +92,7 @@ def engine_config(chosen: Mapping[str, Any]) -> EngineConfig:
 
 
 def prompts(chosen: Mapping[str, Any]) -> list[str]:
-    r"""One prompt a line; the two characters ``\n`` stand for a line break. Raises ValueError when there is none."""
+    r"""One prompt a line; the characters ``\n`` stand for a line break. Raises ValueError without any."""
     lines = [line.strip().replace("\\n", "\n") for line in chosen["prompts"].splitlines()]
     found = [line for line in lines if line]
     if not found:

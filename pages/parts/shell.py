@@ -10,12 +10,12 @@ from pages.parts import navigation
 from pages.parts.guard import sentence_on_error
 from pages.parts.words import t
 
-_STYLE = Path(__file__).resolve().parents[2] / "assets" / "app.css"
+_ASSETS = Path(__file__).resolve().parents[2] / "assets"
 LANGUAGES = ("zh", "en")
 
 
 def language() -> str:
-    """"zh" or "en": chosen in this tab, else asked for in the address, else the browser's own."""
+    """ "zh" or "en": chosen in this tab, else asked for in the address, else the browser's own."""
     if st.session_state.get("lang") not in LANGUAGES:
         wanted = st.query_params.get("lang") or st.context.locale or "en"
         st.session_state.lang = "zh" if wanted.lower().startswith("zh") else "en"
@@ -44,12 +44,15 @@ def language_switch() -> None:
 def show() -> None:
     """One run of the app: called by app.py and by nothing else."""
     lang = language()
+    page = navigation.register("sidebar", lang)
+    # An icon of our own: Streamlit's named ones are fetched from another host.
     st.set_page_config(
-        page_title=t("app.title", lang), page_icon=":material/grid_view:", layout="wide",
+        page_title=t("app.title", lang),
+        page_icon=_ASSETS / "icon.svg",
+        layout="wide",
         initial_sidebar_state="collapsed",
     )
-    st.html(_STYLE)
-    page = navigation.register("sidebar", lang)
+    st.html(_ASSETS / "app.css")
     st.session_state.via_app = True
     with sentence_on_error():
         page.run()

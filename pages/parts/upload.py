@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import streamlit as st
 
-from core.trace import TraceError, load, save
+from core.trace import TraceError, load, to_bytes
 from core.trace.step import Trace
 from pages.parts.view import view
 from pages.parts.words import t
@@ -16,11 +13,8 @@ MAX_UPLOAD = 32 << 20  # bytes; the same as server.maxUploadSize
 
 
 def file_bytes(trace: Trace) -> bytes:
-    """The trace as a .kvtrace.json.gz file's content."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "t.kvtrace.json.gz"
-        save(trace, path)
-        return path.read_bytes()
+    """The trace as the content of a .kvtrace.json.gz file."""
+    return to_bytes(trace, compressed=True)
 
 
 def file_name(name: str) -> str:
@@ -30,7 +24,7 @@ def file_name(name: str) -> str:
 
 
 def open_upload() -> None:
-    """Callback of the uploader: show the uploaded trace, or keep the sentence that says what is wrong with it."""
+    """Callback of the uploader: show the trace, or keep the sentence that says what is wrong with it."""
     upload = st.session_state.get("upload")
     st.session_state.pop("upload_error", None)
     if upload is None:
@@ -49,8 +43,14 @@ def file_controls(trace: Trace | None, name: str, lang: str) -> None:
     """Buttons to save and to open. The file is made when the button is pressed, not before."""
     if trace is not None and trace.steps:
         st.download_button(
-            t("live.save", lang), lambda: file_bytes(trace), file_name(name), "application/gzip",
-            icon=":material/download:", on_click="ignore", key="save_trace", width="stretch",
+            t("live.save", lang),
+            lambda: file_bytes(trace),
+            file_name(name),
+            "application/gzip",
+            icon=":material/download:",
+            on_click="ignore",
+            key="save_trace",
+            width="stretch",
         )
     st.file_uploader(t("live.open", lang), key="upload", on_change=open_upload)
     if error := st.session_state.get("upload_error"):

@@ -1,4 +1,4 @@
-"""What one tab looks at: which trace, at which step, what is selected. Plain values in the tab's own state."""
+"""What one tab looks at: which trace, at which step, what is selected."""
 
 from __future__ import annotations
 
