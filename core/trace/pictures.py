@@ -1,4 +1,4 @@
-"""The state that replay moves on, and the frozen pictures of it that a step would hold."""
+"""The state that replay moves on, what can be wrong with it, and the pictures of it that a step would hold."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ class ReplayedBlock:
     tokens: list[int] = field(default_factory=list)
     ref: int = 1
     cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An event that does not fit what came before it: the rule of the format it breaks, whom, and why.
+
+    ``event`` is its place in the step. Those after the first may well be its consequences.
+    """
+
+    event: int
+    rule: int
+    where: str
+    sentence: str
 
 
 def sequence_views(sequences: Iterable[ReplayedSequence]) -> tuple[SequenceView, ...]:

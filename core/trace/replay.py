@@ -7,23 +7,20 @@ here once, as trace_format.md says it, and nothing is looked up in the recorded 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from core.memory import events as ev
 from core.memory.views import BlockView, RequestView, SequenceView, Usage
 from core.trace.file import TraceError
-from core.trace.pictures import ReplayedBlock, ReplayedSequence, block_views, paged_usage, sequence_views
+from core.trace.pictures import (
+    Fault,
+    ReplayedBlock,
+    ReplayedSequence,
+    block_views,
+    paged_usage,
+    sequence_views,
+)
 from core.trace.step import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """An event that does not fit what came before it: the rule of the format it breaks, whom, and why."""
-
-    rule: int
-    where: str
-    sentence: str
 
 
 class Replay:
@@ -44,6 +41,7 @@ class Replay:
         self.copied = 0
         self._moved: dict[int, int] = {}  # block -> host block, in this step
         self._faults: list[Fault] = []
+        self._at = 0  # place of the event in hand
         self._apply: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.Arrive: self._arrive, ev.Admit: self._admit, ev.Reject: self._reject, ev.Fork: self._fork,
             ev.Allocate: self._allocate, ev.Share: self._share, ev.Copy: self._copy, ev.Write: self._write,
@@ -55,7 +53,7 @@ class Replay:
     def apply(self, events: Iterable[ev.Event]) -> list[Fault]:
         """Move on by one step. Gives what did not fit, in the order of the events; [] is as it should be."""
         self._faults, self._moved = [], {}
-        for event in events:
+        for self._at, event in enumerate(events):
             handler = self._apply.get(type(event))
             if handler is not None:  # waits and contiguous strategies touch no block
                 handler(event)
@@ -73,7 +71,7 @@ class Replay:
         )
 
     def _fault(self, rule: int, where: str, sentence: str) -> None:
-        self._faults.append(Fault(rule, where, sentence))
+        self._faults.append(Fault(self._at, rule, where, sentence))
 
     # Sequences
 

@@ -75,7 +75,11 @@ _USAGE = record(
     {f.name: text() if f.name == "strategy" else integer(0, 1 << 53) for f in fields(Usage)},
 )
 _TIMES = record(TimeMs, {}, {"plan": number, "forward": number, "sample": number})
-_PROOF = record(Proof, {"max_abs_logit_diff": number, "same_argmax": boolean})
+_PROOF = record(
+    Proof,
+    {"max_abs_logit_diff": number, "same_argmax": boolean},
+    {"by_sequence": lambda value: {text()(name): number(x) for name, x in an_object(value).items()}},
+)
 
 
 def _meta(value: Any) -> dict[str, Any]:
@@ -245,11 +249,18 @@ def _step_to_json(step: Step) -> dict[str, Any]:
         "sequences": [_values(s) | {"logprob": _finite(s.logprob)} for s in step.sequences],
         "blocks": [_values(block) for block in step.blocks],
         "usage": [_values(usage) for usage in step.usage],
-        "proof": _values(step.proof) if step.proof else None,
+        "proof": _proof_to_json(step.proof) if step.proof else None,
         "time_ms": _values(step.time_ms),
     }
     if step.host_blocks:
         out["host_blocks"] = [_values(block) for block in step.host_blocks]
+    return out
+
+
+def _proof_to_json(proof: Proof) -> dict[str, Any]:
+    out = _values(proof)
+    if not proof.by_sequence:
+        del out["by_sequence"]
     return out
 
 

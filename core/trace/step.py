@@ -13,10 +13,14 @@ StepKind = Literal["prefill", "decode", "mixed", "idle"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """The step's logits against a dense pass without any cache."""
+    """The step's logits against a dense pass without any cache.
+
+    ``by_sequence``: the largest difference of each sequence that was compared; an addition to version 1.
+    """
 
     max_abs_logit_diff: float
     same_argmax: bool
+    by_sequence: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

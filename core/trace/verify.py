@@ -40,15 +40,13 @@ def verify(trace: Trace) -> Violation | None:
     """The first rule, in the first step, that does not hold; None when rules 1 to 8 all hold."""
     state = Replay(trace.meta, trace.requests)
     for index, step in enumerate(trace.steps):
-        faults: dict[int, Finding] = {}
-        for fault in state.apply(step.events):
-            faults.setdefault(fault.rule, (fault.where, fault.sentence))
+        faults = state.apply(step.events)
+        found = {f.rule: (f.where, f.sentence) for f in faults if f.event == faults[0].event}
         picture = _Picture(step, state.block_size, state.num_blocks)
         checks: list[tuple[int, Callable[[], Iterator[Finding]]]] = [
             (1, picture.one_state), (2, picture.counts), (3, picture.tables), (5, picture.tokens),
             (6, partial(_replayed, state, step)), (7, picture.all_given_back),
         ]  # fmt: skip
-        found = dict(faults)
         for rule, check in checks:
             finding = next(check(), None)
             if finding is not None and (rule != 6 or 6 not in found):
