@@ -61,7 +61,7 @@ class Engine:
         )
         self._scheduler = Scheduler(config)
         self._recorder = Recorder(model, config, scenario)
-        self._prove = prove
+        self.prove = prove  # may be switched between steps
         self._sampling: dict[str, Sampling] = {}
         self._pending: StepPlan | None = None
         self._moves_done = 0
@@ -132,6 +132,10 @@ class Engine:
         """End a request at once; its blocks go back. Cancelling one that is over does nothing."""
         self._scheduler.cancel(request_id)
 
+    def set_prove(self, on: bool) -> None:
+        """Whether the logits of every further step are compared with a dense pass."""
+        self._prove = on
+
     @property
     def has_work(self) -> bool:
         """Whether a step would do anything."""
@@ -164,7 +168,7 @@ class Engine:
         middle = perf_counter()
         outcome = choose(logits, packed.rows, self._sampling)
         self._forward_ms, self._sample_ms = (middle - start) * 1e3, (perf_counter() - middle) * 1e3
-        if self._prove:
+        if self.prove:
             self._proof = self._proven(packed, logits)
         return outcome
 
@@ -184,8 +188,13 @@ class Engine:
     def _proven(self, packed: PackedBatch, logits: torch.Tensor) -> Proof | None:
         """The dense pass over everything that each sampling sequence has read so far."""
         tokens = {s.id: s.token_ids for s in self._scheduler.sequences()}
-        read = [tokens[row.sequence][: row.kv_len] for row in packed.rows]
-        return prove(self.model, zip(read, logits, strict=True))
+        return prove(
+            self.model,
+            (
+                (row.sequence, tokens[row.sequence][: row.kv_len], found)
+                for row, found in zip(packed.rows, logits, strict=True)
+            ),
+        )
 
     def commit(self, plan: StepPlan, outcome: Outcome) -> Step:
         """Append, fork, finish, release; then record the step."""

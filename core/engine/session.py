@@ -8,7 +8,7 @@ belong to a SessionRegistry, which keeps all pools together under a cap.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,6 +105,11 @@ class LiveSession:
                 self._engine.cancel(request_id)
             self._revision += 1
 
+    def set_prove(self, on: bool) -> None:
+        """Compare the logits of every further step with a dense pass, or stop it."""
+        with self._state:
+            self._engine.set_prove(on)
+
     def plan(self) -> StepPlan | None:
         """What the next step is going to do, for a class that predicts it; None when there is no work.
 
@@ -126,6 +131,10 @@ class LiveSession:
             self._failure = "" if taken else self._failure
             self._state.notify_all()
             return taken
+
+    def set_prove(self, on: bool) -> None:
+        """Compare the logits of each further step with a dense pass, or stop doing so."""
+        self._engine.prove = on
 
     def pause(self) -> None:
         """Drop the steps that have not begun."""
@@ -206,6 +215,7 @@ class SessionRegistry:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, LiveSession] = OrderedDict()
+        self._leaving: deque[str] = deque()  # keys of sessions to be closed
         self._closing: list[LiveSession] = []  # closed in the middle of a step: they still hold their pool
 
     def open(self, key: str, model: LoadedModel, config: EngineConfig, **options: Any) -> LiveSession:
@@ -214,31 +224,55 @@ class SessionRegistry:
         Idle sessions are closed, least recently used first, until the new pool fits under the cap.
         Raises PoolTooLarge with the numbers when it cannot.
         """
-        with self._lock:
-            self._retire(key)
-            self._make_room(pool_bytes(config, model.geometry))
-            session = LiveSession(Engine(model, config, **options))
-            self._sessions[key] = session
-            return session
+        self.close(key)
+        try:
+            with self._lock:
+                self._close_leaving()
+                self._make_room(pool_bytes(config, model.geometry))
+                session = self._sessions[key] = LiveSession(Engine(model, config, **options))
+                return session
+        finally:
+            self._tidy()
 
     def get(self, key: str) -> LiveSession | None:
         """The open session under ``key``, which thereby counts as used."""
-        with self._lock:
-            session = self._sessions.get(key)
-            if session is not None:
-                self._sessions.move_to_end(key)
-            return session
+        try:
+            with self._lock:
+                session = self._sessions.get(key)
+                if session is not None:
+                    self._sessions.move_to_end(key)
+                return session
+        finally:
+            self._tidy()
 
     def close(self, key: str) -> None:
-        """Close the session under ``key``, if there is one."""
-        with self._lock:
-            self._retire(key)
+        """Close the session under ``key``, if there is one.
+
+        Never waits for the registry, so a finaliser may call it at any moment, even from within one of the
+        other methods: whoever holds the registry then closes the session on leaving.
+        """
+        self._leaving.append(key)
+        self._tidy()
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all pools together."""
-        with self._lock:
-            return self._held()
+        try:
+            with self._lock:
+                return self._held()
+        finally:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        while self._leaving and self._lock.acquire(blocking=False):
+            try:
+                self._close_leaving()
+            finally:
+                self._lock.release()
+
+    def _close_leaving(self) -> None:
+        while self._leaving:
+            self._retire(self._leaving.popleft())
 
     def _held(self) -> int:
         self._closing = [s for s in self._closing if s.num_bytes]
