@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,16 +24,18 @@ def dense_logits(model: LoadedModel, token_ids: Sequence[int], last: int = 1) ->
         return model.model(input_ids=ids, use_cache=False, logits_to_keep=last).logits[0]
 
 
-def prove(model: LoadedModel, rows: Iterable[tuple[Sequence[int], torch.Tensor]]) -> Proof | None:
-    """Compare each (tokens read, logits [V]) with a dense pass; the largest difference of all. None: no rows.
+def prove(model: LoadedModel, rows: Iterable[tuple[str, Sequence[int], torch.Tensor]]) -> Proof | None:
+    """Compare each (sequence, tokens read, logits [V]) with a dense pass. None when there are no rows.
 
-    ``same_argmax``: the best token is the same in every row. A NaN gives an infinite difference.
+    ``same_argmax``: the best token is the same in every row. A NaN counts as the largest number there is.
     """
-    worst, same, seen = 0.0, True, False
-    for token_ids, logits in rows:
+    differences: dict[str, float] = {}
+    same = True
+    for sequence, token_ids, logits in rows:
         dense = dense_logits(model, token_ids)[0].float()
         difference = float((logits.float() - dense).abs().max())
-        worst = max(worst, difference if difference == difference else float("inf"))
+        differences[sequence] = difference if difference == difference else sys.float_info.max
         same = same and int(logits.argmax()) == int(dense.argmax())
-        seen = True
-    return Proof(max_abs_logit_diff=worst, same_argmax=same) if seen else None
+    if not differences:
+        return None
+    return Proof(max_abs_logit_diff=max(differences.values()), same_argmax=same, by_sequence=differences)

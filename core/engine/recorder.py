@@ -12,6 +12,7 @@ from core.config import EngineConfig
 from core.engine.plan import StepPlan
 from core.memory.contiguous import make_strategy
 from core.memory.events import Event, Fork, Sample
+from core.memory.scripts import Scripts
 from core.memory.views import RequestView, SequenceView
 from core.trace.step import Proof, Step, TimeMs, Trace
 
@@ -73,8 +74,15 @@ class Recorder:
         self._tokens = model.tokens
         self._texts = Texts(model.tokens)
         self._requests: dict[str, RequestView] = {}
+        scripts = Scripts()  # what the paged run did, read once for all of them
         self._strategies = [
-            make_strategy(name, capacity=config.num_slots, max_model_len=config.max_model_len)
+            make_strategy(
+                name,
+                capacity=config.num_slots,
+                max_model_len=config.max_model_len,
+                block_size=config.block_size,
+                scripts=scripts,
+            )
             for name in config.strategies
         ]
 

@@ -30,7 +30,7 @@ def _mix(x: int) -> int:
 
 
 def uniform(seed: int, position: int) -> float:
-    """A number inside (0, 1) that depends on nothing but the seed and the position of the token it decides."""
+    """A number inside (0, 1) that depends only on the seed and on the position of the token it decides."""
     state = _mix((seed + _GOLDEN) & _MASK)
     state = _mix((state + (position + 1) * _GOLDEN) & _MASK)
     return ((state >> 12) + 0.5) * 2.0**-52

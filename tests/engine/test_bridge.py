@@ -154,10 +154,11 @@ def test_proof(tiny: Any) -> None:
     model = tiny("llama")
     tokens = [3, 4, 5, 6, 7]
     logits = dense_logits(model, tokens)[0]
-    good = prove(model, [(tokens, logits + 1e-6)])
+    good = prove(model, [("a", tokens, logits + 1e-6)])
     assert good is not None and good.same_argmax and good.max_abs_logit_diff < 1e-5
-    bad = prove(model, [(tokens, logits), (tokens, -logits)])
+    bad = prove(model, [("a", tokens, logits), ("b", tokens, -logits)])
     assert bad is not None and not bad.same_argmax and bad.max_abs_logit_diff > 1
-    nan = prove(model, [(tokens, logits * float("nan"))])
-    assert nan is not None and nan.max_abs_logit_diff == float("inf")
+    assert bad.by_sequence == {"a": 0.0, "b": bad.max_abs_logit_diff}
+    nan = prove(model, [("a", tokens, logits * float("nan"))])
+    assert nan is not None and nan.max_abs_logit_diff > 1e300
     assert prove(model, []) is None
