@@ -39,6 +39,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "device": "cpu",
     "lecture": False,  # larger text, for a projector
 }
+STRATEGIES: Final = ("reserve max", "doubling")  # contiguous, followed in lock-step for the strips
 OTHER_MODEL: Final = "other"  # the choice under which a hub id or a folder is typed
 _KEY: Final = "settings"
 
@@ -88,6 +89,7 @@ def engine_config(chosen: Mapping[str, Any]) -> EngineConfig:
         watermark=chosen["watermark"] / 100,
         max_batch_tokens=chosen["max_batch_tokens"],
         seed=chosen["seed"],
+        strategies=STRATEGIES,
     )
 
 
