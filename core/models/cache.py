@@ -33,7 +33,7 @@ RECORD = "source.json"
 
 
 def home() -> Path:
-    """The cache folder: what the environment variable PAGED_KV_HOME says, else the system's place for caches."""
+    """The cache folder: what PAGED_KV_HOME says in the environment, else the system's place for caches."""
     chosen = os.environ.get(HOME_VARIABLE)
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("paged-kv-classroom")
 
@@ -74,7 +74,8 @@ def storage_sentences() -> Iterator[None]:
         else:
             raise
         raise FetchError(
-            f"the model cannot be kept at {where}: {reason}; make room there or set {HOME_VARIABLE} to another folder."
+            f"the model cannot be kept at {where}: {reason}; make room there or set {HOME_VARIABLE} to "
+            f"another folder."
         ) from error
 
 
@@ -101,7 +102,7 @@ def work_folder(name: str) -> Path:
 
 
 def publish(folder: Path, name: str, record: dict[str, Any]) -> Path:
-    """Make a finished folder the model ``name``, at once and for good: written through to disk, then renamed."""
+    """Make a finished folder the model ``name``, at once and for good: written to disk, then renamed."""
     files = {p.name: p.stat().st_size for p in sorted(folder.iterdir())}
     (folder / RECORD).write_text(json.dumps({**record, "files": files}, indent=1))
     for path in folder.iterdir():
@@ -115,7 +116,7 @@ def publish(folder: Path, name: str, record: dict[str, Any]) -> Path:
 
 
 def published(name: str, record: dict[str, Any]) -> Path | None:
-    """The folder of the model ``name``, if it is there, made as ``record`` says, and every file has its size."""
+    """The folder of the model ``name``, if it is there, made as ``record`` says, each file whole."""
     folder = home() / "models" / name
     try:
         found = json.loads((folder / RECORD).read_text())

@@ -1,7 +1,8 @@
-"""GGUF -> a folder of safetensors, tokenizer and config, once: reading GGUF takes a minute, the folder a second.
+"""GGUF -> a folder of safetensors, tokenizer and config, once: GGUF takes a minute to read, this a second.
 
-Float32, though it is five times the size of the file: a weight of the file is a small integer times a 16-bit scale
-plus a 16-bit offset, and neither bfloat16 nor float16 holds that product. bfloat16 is made from it on loading.
+Float32, though it is five times the size of the file: a weight of the file is a small integer times a
+16-bit scale plus a 16-bit offset, and neither bfloat16 nor float16 holds that product. bfloat16 is made
+from it on loading.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def convert(gguf: Path, folder: Path, progress: Progress) -> None:
 
 
 def _plain(model: Any) -> Any:
-    """The same weights in a model that knows nothing of GGUF, so that it is saved and loaded like any other."""
+    """The same weights in a model that knows nothing of GGUF: saved and loaded like any other."""
     import torch
 
     config = copy.deepcopy(model.config)

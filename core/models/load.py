@@ -1,4 +1,4 @@
-"""A model in memory, once a process: by packaged name, local folder or hub id, checked before anyone may use it."""
+"""A model in memory, once a process: by packaged name, local folder or hub id, checked before it is used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Library:
         self._loading: dict[tuple[str, str, str], threading.Lock] = {}
         self._loaded: dict[tuple[str, str, str], LoadedModel] = {}  # least recently asked for first
 
-    def get(self, key: tuple[str, str, str], make: Callable[[], LoadedModel], progress: Progress) -> LoadedModel:
+    def get(
+        self, key: tuple[str, str, str], make: Callable[[], LoadedModel], progress: Progress
+    ) -> LoadedModel:
         """The model of this (name, dtype, device); ``make`` runs in one thread, the others wait for it."""
         with self._lock:
             turn = self._loading.setdefault(key, threading.Lock())
@@ -81,8 +83,8 @@ def load(
         name = str(Path(name).expanduser().resolve())
     elif name not in MODELS and not HUB_ID.fullmatch(name):
         raise ValueError(
-            f"there is no model {name!r}: it is no packaged model ({', '.join(MODELS)}), no folder, and no hub id "
-            f"(owner/name)."
+            f"there is no model {name!r}: it is no packaged model ({', '.join(MODELS)}), no folder, and no "
+            f"hub id (owner/name)."
         )
     make = lambda: _load(name, dtype, device, progress, accept_terms)  # noqa: E731
     return _LIBRARY.get((name, dtype, device), make, progress)
@@ -145,7 +147,7 @@ def _load(name: str, dtype: str, device: str, progress: Progress, accept_terms: 
 
 
 def _module(folder: Path, config: Any, dtype: Any) -> Any:
-    """The causal language model in eval mode; refused where a weight is not in the files (it would be random)."""
+    """The causal language model in eval mode; refused where a weight is not in the files."""
     from transformers import AutoModelForCausalLM
 
     model, info = AutoModelForCausalLM.from_pretrained(
@@ -154,14 +156,14 @@ def _module(folder: Path, config: Any, dtype: Any) -> Any:
     lost = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if lost:
         raise UnsupportedModel(
-            f"{len(lost)} weights of {model.config.model_type} are not in the model's files, {lost[0]} for one; "
+            f"{len(lost)} weights of this model are not in its files ({lost[0]} for one); "
             f"they would be random, so the model is not used."
         )
     return model.eval().requires_grad_(False)
 
 
 def eos_ids(tokenizer: Any, config: Any, generation_config: Any) -> frozenset[int]:
-    """Every id that ends a text: the union of what tokenizer, config and generation config say (int or list)."""
+    """Every id that ends a text: what tokenizer, config and generation config say, together."""
     said = [tokenizer, config, text_config(config), generation_config]
     ids: set[int] = set()
     for source in said:
@@ -171,7 +173,7 @@ def eos_ids(tokenizer: Any, config: Any, generation_config: Any) -> frozenset[in
 
 
 def check_filled(loaded: LoadedModel) -> None:
-    """Raise `UnsupportedModel` if the logits are not finite or flat: what a table that was never filled gives."""
+    """Raise `UnsupportedModel` if the logits are not finite, or flat as those of an empty table."""
     import torch
 
     with loaded.lock, torch.inference_mode():
@@ -181,8 +183,8 @@ def check_filled(loaded: LoadedModel) -> None:
         raise UnsupportedModel(f"{loaded.name} gives logits that are not numbers; its weights are damaged.")
     if (spread := float(logits.max() - logits.min())) < FLAT:
         raise UnsupportedModel(
-            f"{loaded.name} gives every token the same probability (logits differ by {spread:.1g}); its output "
-            f"weights are not filled, so it is not used."
+            f"{loaded.name} gives every token the same probability (logits differ by {spread:.1g}); its "
+            f"output weights are not filled, so it is not used."
         )
 
 

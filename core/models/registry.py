@@ -20,7 +20,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """One model that the app fetches itself. The members of its packages, joined in order, are the GGUF file."""
+    """One model that the app fetches itself. The members of its packages, joined, are the GGUF file."""
 
     name: str
     title: str

