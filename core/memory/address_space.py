@@ -65,7 +65,7 @@ def check_length(length: int) -> None:
 
 
 def not_held(start: int) -> ValueError:
-    return ValueError(f"slot {start} is not the start of a run that is held; it cannot be given back (again).")
+    return ValueError(f"slot {start} does not begin a run that is held; it cannot be given back (again).")
 
 
 class FitSpace:

@@ -1,7 +1,7 @@
 """The buddy allocator: runs are powers of two; a run is split in halves to serve, halves merge when both are
 free.
 
-    take(3) of 16:   [      16      ] -> [  8   |  8   ] -> [ 4 | 4 |  8   ]     the first 4 is taken, 1 slot wasted
+    take(3) of 16:   [      16      ] -> [  8   |  8   ] -> [ 4 | 4 |  8   ]   the first 4 is taken
 
 The Orca baselines of the PagedAttention paper (SOSP 2023, section 6.1) allocate so. It is fast, it leaves few
 odd holes, and it wastes what rounding up to a power of two adds.
@@ -32,7 +32,7 @@ class BuddySpace:
         self.capacity = capacity
         self.free_slots = capacity
         self.peak_held = 0
-        self._free: list[list[int]] = [[] for _ in range(capacity.bit_length())]  # [order] -> starts, ascending
+        self._free: list[list[int]] = [[] for _ in range(capacity.bit_length())]  # [order] -> starts
         self._held: dict[int, int] = {}  # start -> order
         start = 0
         for order in reversed(range(capacity.bit_length())):

@@ -8,7 +8,7 @@ slots.
     exact                    the true length, known beforehand; buddy allocator (Orca Oracle)
     doubling                 a C++ vector: full -> twice the length, copy, free the old run
     promised pages           pages on demand, prompt + max_new promised at admission
-    paged without sharing    pages on demand, nothing promised; the youngest request gives way when they run out
+    paged without sharing    pages on demand, nothing promised; out of pages, the youngest request gives way
 
 A strategy follows the tokens of the paged run, at its own pace: a request that it cannot admit waits in its
 own queue, first come first served, and plays the same tokens later. It is never ahead of the paged run. A
@@ -23,9 +23,11 @@ from collections.abc import Mapping
 from core.memory.address_space import make_space
 from core.memory.buddy import power_of_two
 from core.memory.events import Event
-from core.memory.follower import Strategy
-from core.memory.holders import Holder, Nothing, Pages, Rule, Runs
+from core.memory.holders import Holder
+from core.memory.pages import Nothing, Pages
+from core.memory.runs import Rule, Runs
 from core.memory.scripts import Scripts
+from core.memory.strategy import Strategy
 
 STRATEGIES = (
     "no cache",

@@ -26,29 +26,22 @@ class Track:
     end: int | None = None  # the depth at which its slots are given back
     final: int | None = None  # tokens written when it ended
 
+    def final_or(self, length: int) -> int:
+        """``length``, or as far as the sequence ever came."""
+        return length if self.final is None else min(length, self.final)
+
 
 @dataclass(slots=True)
 class Script:
     """One request's history under the paged run, which only grows."""
 
     request: RequestView
+    prompt: int  # tokens
     depth: int = 0  # the furthest depth that can be played
     prefilled: int = 0  # tokens of the prompt written so far, while depth is 0
     tracks: dict[str, Track] = field(default_factory=dict)
     born: dict[int, list[Track]] = field(default_factory=dict)  # depth -> tracks born there by a fork
     ends: dict[int, list[Track]] = field(default_factory=dict)  # depth -> tracks over there
-
-    @property
-    def prompt(self) -> int:
-        """Tokens of the prompt."""
-        return len(self.request.prompt_token_ids)
-
-    def written(self, track: Track, depth: int) -> int:
-        """Tokens of this sequence that have keys and values after ``depth``."""
-        if depth < 1:
-            return 0
-        length = self.prompt + depth - 1
-        return length if track.final is None else min(length, track.final)
 
     def alive(self, depth: int) -> list[Track]:
         """The sequences that hold memory after ``depth``, in order of creation."""
@@ -85,7 +78,8 @@ class Scripts:
         for view in changed:
             script = self.scripts.get(view.request)
             if script is None:
-                script = self.scripts[view.request] = Script(requests[view.request])
+                request = requests[view.request]
+                script = self.scripts[view.request] = Script(request, len(request.prompt_token_ids))
             seen[view.id] = view
             self._follow(script, view)
 

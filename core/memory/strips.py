@@ -4,6 +4,7 @@ slot is."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from core.memory.holders import Holder, Need, Piece
@@ -81,38 +82,14 @@ def runs_of(holdings: Iterable[Holding]) -> tuple[Run, ...]:
 def waiting_of(holder: Holder, request: str, sequence: str, need: Need, growing: bool) -> Waiting:
     """What a need that could not be met looks like now."""
     free = holder.free()
-    if holder.fits(need):
-        reason = "next"
-    else:
-        reason = "full" if free < need.length * need.runs else "fragmented"
+    reason = "full" if free < need.length * need.runs else "next" if holder.fits(need) else "fragmented"
     return Waiting(request, sequence, need.length, need.runs, free, holder.longest(), reason, growing)
 
 
-def usage_of(
-    name: str,
-    capacity: int,
-    holder: Holder,
-    holdings: Iterable[Holding],
-    need: Need | None,
-    copied: int,
-    waiting: int,
-) -> Usage:
-    """Where every slot stands, as the trace format defines it. ``need``: of the head of the queue, if any."""
-    live = reserved = internal = running = 0
+def hindsight_usage(usage: Usage, holdings: Iterable[Holding]) -> Usage:
+    """The same slots, recounted with the limits that ``holdings`` carry."""
+    usable = 0
     for _, written, limit, pieces, promised in holdings:
-        running += 1
-        held = promised
-        here = 0
-        for _, length, first in pieces:
-            held += length
-            here += min(max(written - first, 0), length)
-        usable = min(held, max(limit, here))
-        live += here
-        reserved += usable - here
-        internal += held - usable
-    free = holder.free()
-    external = min(free, holder.too_short(need)) if need is not None else 0
-    return Usage(
-        strategy=name, capacity=capacity, live=live, reserved=reserved, internal=internal, external=external,
-        free=free - external, copied=copied, running=running, waiting=waiting,
-    )  # fmt: skip
+        usable += min(sum(piece.length for piece in pieces) + promised, max(limit, written))
+    held = usage.live + usage.reserved + usage.internal
+    return replace(usage, reserved=usable - usage.live, internal=held - usable)
