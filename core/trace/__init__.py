@@ -2,11 +2,14 @@
 
 from core.trace.file import MAX_BYTES, TraceError, load, save, to_bytes
 from core.trace.replay import Replay, replay
+from core.trace.step import Step, Trace
 from core.trace.verify import Violation, first_difference, same_but_for_times, verify
 
 __all__ = [
     "MAX_BYTES",
     "Replay",
+    "Step",
+    "Trace",
     "TraceError",
     "Violation",
     "first_difference",

@@ -1,4 +1,4 @@
-"""The state that replay moves on, what can be wrong with it, and the pictures of it that a step would hold."""
+"""The state that replay moves on, what can be wrong with it, and the pictures that a step would hold."""
 
 from __future__ import annotations
 

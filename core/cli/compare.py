@@ -1,0 +1,32 @@
+"""``compare``: the requests of a trace under other allocation strategies, step by step, without the model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_parser(commands: Any) -> None:
+    """The command and its arguments."""
+    parser = commands.add_parser(
+        "compare",
+        help="a trace's requests under other allocation strategies",
+        description="Follow a trace under other allocation strategies, on the same number of slots.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a .kvtrace.json or .kvtrace.json.gz file")
+    parser.add_argument(
+        "--strategies",
+        metavar="NAME,…",
+        help="names with commas between them (all); --strategies list shows them",
+    )
+    parser.add_argument(
+        "--hindsight", action="store_true", help="count waste with the true final lengths, as the paper does"
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Hand over to the room that compares."""
+    from core.compare.commands import compare_cli
+
+    return compare_cli(args)

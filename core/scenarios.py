@@ -1,0 +1,278 @@
+"""The crafted lessons: each a few requests, a pool, and what to look at. Importing this imports no torch.
+
+A recording of each comes with the app (``python -m core record NAME`` makes it again, with the same
+figures). Where the model's tokens are not those of the drawing in the course text, ``note`` says so: real
+tokenizers cut as they cut, and Gemma's texts begin with a token <bos> of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from core.config import EngineConfig, Sampling
+
+LESSONS = Path(__file__).resolve().parent.parent / "assets" / "lessons"
+SMOLLM2, GEMMA = "smollm2-135m-instruct", "gemma-3-270m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A step that matters, and what it shows."""
+
+    step: int
+    zh: str
+    en: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One lesson. ``requests`` are the arguments of ``Engine.submit``, in order of submission."""
+
+    name: str
+    title_zh: str
+    title_en: str
+    model: str
+    requests: tuple[Mapping[str, Any], ...]
+    config: EngineConfig
+    look_zh: str
+    look_en: str
+    note_zh: str = ""
+    note_en: str = ""
+    moments: tuple[Moment, ...] = field(default=())
+
+
+def recorded_path(name: str) -> Path:
+    """Where the recording of a scenario lies."""
+    return LESSONS / f"{name}.kvtrace.json.gz"
+
+
+_TRANSLATE = "Translate to French: The cat sat.\n"  # 10 tokens: two blocks of four, and half of a third
+_SYSTEM = "You are a helpful assistant. Answer in one short sentence.\nQuestion:"  # 15 tokens
+_QUESTIONS = (
+    " What is the capital of France?\nAnswer:",
+    " What is the capital of Italy?\nAnswer:",
+    " How many days has a week?\nAnswer:",
+    " Is the sun a star?\nAnswer:",
+)
+_DRAWN = Sampling(temperature=0.8, top_k=40, seed=1)
+
+
+def _dry(name: str, title_zh: str, title_en: str, look_zh: str, look_en: str, **config: Any) -> Scenario:
+    """Two requests of 19 slots each on 24: one of them has to give way."""
+    return Scenario(
+        name=name,
+        title_zh=title_zh,
+        title_en=title_en,
+        model=SMOLLM2,
+        requests=(
+            {"prompt": "The history of China is very long and", "max_new_tokens": 12},
+            {"prompt": "Once upon a time, there was a", "max_new_tokens": 12},
+        ),
+        config=EngineConfig(
+            block_size=4, num_blocks=6, max_model_len=24, free_order=(2, 4, 1, 5, 0, 3), **config
+        ),
+        look_zh=look_zh,
+        look_en=look_en,
+    )
+
+
+_ALL = (
+    Scenario(
+        name="first-steps",
+        title_zh="同一提示，两个回答",
+        title_en="One prompt, two answers",
+        model=SMOLLM2,
+        requests=({"prompt": _TRANSLATE, "max_new_tokens": 23, "n": 2, "sampling": _DRAWN},),
+        config=EngineConfig(
+            block_size=4,
+            num_blocks=16,
+            max_model_len=32,
+            free_order=(1, 3, 4, 9, 14, 6, 11, 2),
+            strategies=("reserve max", "doubling"),
+        ),
+        look_zh="提示只计算一次，两个回答共享它的三个块（引用计数 2）。谁先写进那个半满的块，谁就先复制它。",
+        look_en="The prompt is computed once, and both answers share its three blocks (ref 2). "
+        "Whoever writes into the half-full one first copies it first.",
+        moments=(
+            Moment(
+                step=0,
+                zh="提示占三个块，两个回答都指向它们。",
+                en="The prompt fills three blocks; both answers point at them.",
+            ),
+            Moment(
+                step=1,
+                zh="写时复制：块 4 还有别人在读，先复制到块 9 再写。",
+                en="Copy-on-write: block 4 has another reader, so it is copied to block 9 first.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="two-blocks",
+        title_zh="一个序列，两个不相邻的块",
+        title_en="One sequence, two blocks that are not neighbours",
+        model=GEMMA,
+        requests=({"prompt": "中国的历史非常悠久", "max_new_tokens": 7},),
+        config=EngineConfig(block_size=4, num_blocks=8, max_model_len=32, free_order=(1, 3, 6, 4)),
+        look_zh="对序列来说逻辑块 0 和 1 是连续的，实际却在物理块 1 和 3。",
+        look_en="To the sequence, logical blocks 0 and 1 follow each other; "
+        "they lie in physical blocks 1 and 3.",
+        note_zh="课文里第一块是“中国 的 历史 非常”。真实的分词是 <bos> 中国的 历史 非常 | 悠 久："
+        "开头多一个 <bos>，“中国的”是一个词元，“悠久”却是两个。课文的块从 1 数起，这里的逻辑块从 0 数起。",
+        note_en="The course text has 中国, 的, 历史, 非常 in its first block. The real tokens are "
+        "<bos>, 中国的, 历史, 非常 | 悠, 久: one <bos> in front, 中国的 is one token, 悠久 is two. "
+        "The text counts blocks from 1; logical blocks count from 0 here.",
+        moments=(
+            Moment(
+                step=0,
+                zh="六个词元要两个块：物理块 1 和 3。",
+                en="Six tokens take two blocks: physical 1 and 3.",
+            ),
+            Moment(
+                step=3,
+                zh="块 3 满了，才再要下一个块。",
+                en="Only when block 3 is full is another one taken.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="two-translations",
+        title_zh="一个翻译请求，两个回答",
+        title_en="Two answers to one translation request",
+        model=GEMMA,
+        requests=(
+            {
+                "prompt": "把下面的句子翻译成英文：今天天气很好。",
+                "max_new_tokens": 8,
+                "n": 2,
+                "sampling": _DRAWN,
+            },
+        ),
+        config=EngineConfig(block_size=4, num_blocks=8, max_model_len=32, free_order=(1, 3, 4, 2, 5, 7, 0)),
+        look_zh="提示正好占满三个块：物理块 1、3、4，引用计数都是 2。"
+        "从第四块起各写各的：2 和 5。一次复制也没有。",
+        look_en="The prompt fills exactly three blocks, physical 1, 3 and 4, each with ref 2. From the fourth "
+        "block on each answer has its own, 2 and 5. Nothing is ever copied.",
+        note_zh="十二个词元，其中第一个是 <bos>。多一个或少一个词元，先写的那个回答就必须复制最后一块。",
+        note_en="Twelve tokens, the first of them <bos>. With one token more or less, "
+        "the first writer would have to copy the last block.",
+        moments=(
+            Moment(
+                step=0,
+                zh="三个块，引用计数 2。",
+                en="Three blocks, each with ref 2.",
+            ),
+            Moment(
+                step=1,
+                zh="第四块各不相同：2 和 5。",
+                en="The fourth block differs: 2 and 5.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="three-beams",
+        title_zh="三个搜索束共享一个前缀",
+        title_en="Three beams share one prefix",
+        model=GEMMA,
+        requests=({"prompt": "中国的历史", "max_new_tokens": 8, "beam": 3},),
+        config=EngineConfig(block_size=3, num_blocks=12, max_model_len=24, free_order=(2, 5, 7, 1, 9, 4)),
+        look_zh="“中国的历史”所在的块引用计数是 3：三个束都指向它。被淘汰的束只归还自己独有的块。",
+        look_en="The block of 中国的历史 has ref 3: all three beams point at it. "
+        "A beam that is dropped gives back only what is its own.",
+        note_zh="真实的词元是 <bos> 中国的 历史，三个；所以这一课的块是三个词元一块，前缀正好一块。",
+        note_en="The real tokens are <bos>, 中国的, 历史: three. "
+        "Blocks have three tokens in this lesson, so that the prefix is exactly one.",
+        moments=(
+            Moment(
+                step=0,
+                zh="前缀的块：引用计数 3。",
+                en="The prefix's block: ref 3.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="half-full-block",
+        title_zh="半满的块：必须复制",
+        title_en="A half-full block: it has to be copied",
+        model=SMOLLM2,
+        requests=({"prompt": _TRANSLATE, "max_new_tokens": 6, "n": 3, "sampling": _DRAWN},),
+        config=EngineConfig(block_size=4, num_blocks=12, max_model_len=16, free_order=(5, 2, 8, 0, 7, 3)),
+        look_zh="十个词元，第三块半满，三个回答共享它。三个写的人，两次复制：最后一个就地写。",
+        look_en="Ten tokens: the third block is half full and three answers share it. "
+        "Three writers, two copies: the last one writes in place.",
+        moments=(
+            Moment(
+                step=1,
+                zh="两次复制，第三个回答就地写。",
+                en="Two copies; the third answer writes in place.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="full-block",
+        title_zh="写满的块：无需复制",
+        title_en="A full block: nothing to copy",
+        model=SMOLLM2,
+        requests=({"prompt": _TRANSLATE + "French:", "max_new_tokens": 6, "n": 3, "sampling": _DRAWN},),
+        config=EngineConfig(block_size=4, num_blocks=12, max_model_len=20, free_order=(5, 2, 8, 0, 7, 3)),
+        look_zh="多两个词元，提示正好在块边界结束。三个回答各拿一个新块，一次复制也没有。",
+        look_en="Two tokens more, and the prompt ends on a block's edge. "
+        "Each of the three answers takes a new block, and nothing is copied.",
+        moments=(
+            Moment(
+                step=1,
+                zh="三个新块，零次复制。",
+                en="Three new blocks, no copy.",
+            ),
+        ),
+    ),
+    Scenario(
+        name="system-prompt",
+        title_zh="许多问题，同一个系统提示",
+        title_en="Many questions under one system prompt",
+        model=SMOLLM2,
+        requests=tuple(
+            {"prompt": _SYSTEM + question, "max_new_tokens": 6, "arrival_step": 2 * k}
+            for k, question in enumerate(_QUESTIONS)
+        ),
+        config=EngineConfig(
+            block_size=4, num_blocks=20, max_model_len=40, prefix_cache=True, free_order=(3, 8, 1, 12, 6)
+        ),
+        look_zh="后来的问题在缓存里找到系统提示的块（引用计数增加），只计算自己的部分。"
+        "只共享写满的块：15 个词元里的 12 个。",
+        look_en="Later questions find the blocks of the system prompt in the cache (ref goes up) and compute "
+        "only their own part. Only full blocks are shared: 12 of its 15 tokens.",
+        moments=(
+            Moment(
+                step=2,
+                zh="第二个问题命中缓存。",
+                en="The second question hits the cache.",
+            ),
+        ),
+    ),
+    _dry(
+        "pool-runs-dry",
+        "内存池用尽：重新计算",
+        "The pool runs dry: recompute",
+        "池子只有 6 块，两个请求最后各要 5 块。后来的请求被抢占，交出所有块；"
+        "等到有空位，再把已有的词元重新计算一遍，文本不变。",
+        "The pool has 6 blocks, and each request needs 5 in the end. The later one is preempted and gives "
+        "up its blocks; when there is room it computes its tokens again, and its text is the same.",
+        preempt="recompute",
+    ),
+    _dry(
+        "pool-runs-dry-swap",
+        "内存池用尽：换出到主机",
+        "The pool runs dry: swap to the host",
+        "同样的请求，但被抢占的序列把块复制到主机内存，回来时再复制回来：不用重新计算，要搬的是字节。",
+        "The same requests, but the preempted one's blocks are copied to host memory and back: "
+        "nothing is computed again, bytes are moved instead.",
+        preempt="swap",
+        host_blocks=6,
+    ),
+)
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType({scenario.name: scenario for scenario in _ALL})
