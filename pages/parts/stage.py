@@ -4,7 +4,7 @@ A Streamlit component v2 with a key: its DOM lives on over reruns and the script
 256 blocks changes in about 20 ms). The chart of memory over time is drawn in here too, as SVG, because a
 Plotly chart is mounted anew on every change, 100 to 400 ms each.
 
-The script is mounted from the text of ``assets/stage.js`` and ``assets/stage.css``; the words of the picture
+The script is mounted from the text of ``assets/stage/*.js``, ``assets/stage.js`` and ``assets/stage.css``; the words of the picture
 in both languages are put into it once, at import, so that a payload carries figures only.
 """
 
@@ -22,10 +22,15 @@ from pages.parts.words import LANGUAGES, area
 _ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
+# In this order: the parts share one scope, as if they were one file.
+_PARTS = ("dom", "top", "logical", "physical", "links", "lower", "beams", "table")
+
+
 def _script() -> str:
-    """``stage.js`` with the words of all languages in the place that it keeps for them."""
+    """The parts of the script as one text, with the words of all languages in the place kept for them."""
     words = {lang: area("stage", lang) for lang in LANGUAGES}
-    text = (_ASSETS / "stage.js").read_text(encoding="utf-8")
+    files = [_ASSETS / "stage" / f"{part}.js" for part in _PARTS] + [_ASSETS / "stage.js"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     return text.replace("/*WORDS*/ {}", json.dumps(words, ensure_ascii=True))
 
 

@@ -1,0 +1,267 @@
+// The stage: draws a payload by patching what is there, and sends back what was clicked or pressed.
+// Mounted once; the default export runs again on every payload.
+
+const QUEUE = 5; // clicks kept while an answer is on its way
+const PLAY_MS = 900;
+const PATIENCE_MS = 8000; // after that an unanswered action is taken for lost
+const stages = new WeakMap();
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".stage");
+  let stage = stages.get(root);
+  if (!stage) {
+    stage = mount(root);
+    stages.set(root, stage);
+  }
+  stage.trigger = setTriggerValue;
+  stage.arrive(data);
+  return () => stage.leave();
+}
+
+function mount(root) {
+  const stage = {
+    root,
+    unit: 1,
+    data: null,
+    playing: false,
+    number: 0,
+    client: Math.random().toString(36).slice(2),
+    waiting: 0,
+    queue: [],
+    hover: null,
+    selected: null,
+    memory: { cards: [] },
+  };
+  stage.send = (what, arg = null) => send(stage, what, arg);
+  const top = buildTop(root, stage.send);
+  const sides = make("div", "sides");
+  root.append(sides);
+  const left = buildLogical(sides);
+  const beams = buildBeams(left.box);
+  const right = buildPhysical(sides);
+  const layer = buildLinks(sides);
+  const lower = buildLower(root);
+  const heard = buildTable(root);
+  Object.assign(stage, { top, sides, left, beams, right, layer, lower, heard });
+  top.play.onclick = () => setPlaying(stage, !stage.playing);
+  stage.arrive = (data) => arrive(stage, data);
+  stage.leave = () => leave(stage);
+  listen(stage);
+  return stage;
+}
+
+/** A new payload: draw it, then send what was asked for meanwhile. */
+function arrive(stage, data) {
+  const before = stage.data;
+  stage.data = data;
+  stage.waiting = 0;
+  if (data.selection) stage.selected = focusOf(data, data.selection);
+  if (data.index >= data.last && !data.can_step && !data.busy) stage.playing = false;
+  if (stage.client && !stage.attached) attach(stage);
+  draw(stage);
+  const forward = before && data.index === before.index + 1;
+  if (forward && data.did.copy) requestAnimationFrame(() => animateCopies(stage.sides, data));
+  if (stage.queue.length && !data.busy) {
+    const [what, arg] = stage.queue.shift();
+    send(stage, what, arg);
+  }
+  schedule(stage);
+}
+
+function focusOf(data, selection) {
+  if (Number.isInteger(selection.block)) return { block: selection.block };
+  const row = data.seqs.find((one) => one.id === selection.sequence);
+  return row ? { seq: row.p } : null;
+}
+
+function send(stage, what, arg) {
+  if (!stage.data) return;
+  if (stage.waiting && performance.now() - stage.waiting < PATIENCE_MS) {
+    if (what === "goto") stage.queue = stage.queue.filter(([other]) => other !== "goto");
+    if (stage.queue.length < QUEUE) stage.queue.push([what, arg]);
+    return;
+  }
+  const data = stage.data;
+  const atEnd = data.index >= data.last;
+  if (what === "step" && (data.busy || (atEnd && !data.can_step))) return;
+  if ((what === "back" || what === "start") && data.index === 0) return;
+  stage.number += 1;
+  stage.waiting = performance.now();
+  stage.trigger("action", { do: what, arg, step: data.index, n: stage.number, client: stage.client });
+}
+
+function setPlaying(stage, on) {
+  stage.playing = on;
+  if (on) stage.send("step");
+  if (stage.data) drawTop(stage.top, stage.data, wordsOf(stage.data.lang), stage);
+  schedule(stage);
+}
+
+/** Play: one step at a time, each only after the one before is on the screen. */
+function schedule(stage) {
+  clearTimeout(stage.timer);
+  if (!stage.playing) return;
+  stage.timer = setTimeout(() => {
+    if (!stage.waiting && !stage.data.busy) stage.send("step");
+    schedule(stage);
+  }, PLAY_MS);
+}
+
+/** Units, room for the two sides, then all parts. */
+function draw(stage) {
+  const { root, data, sides } = stage;
+  const W = wordsOf(data.lang);
+  const width = root.clientWidth || 1300;
+  const narrow = width < 760;
+  stage.unit = Math.min(Math.max(width / (data.lecture ? 1250 : 1320), narrow ? 1 : 0.8), 2);
+  root.style.setProperty("--u", `${stage.unit.toFixed(4)}px`);
+  root.lang = data.lang === "zh" ? "zh-CN" : "en";
+  root.classList.toggle("narrow", narrow);
+  root.classList.toggle("lecture", data.lecture);
+  root.classList.toggle("busy", data.busy);
+  root.dataset.step = data.index;
+  drawTop(stage.top, data, W, stage);
+  drawStrips(stage.lower.strips, data, W);
+  stage.lower.chart.hidden = !data.chart;
+  const height = roomHeight(stage, narrow);
+  sides.style.height = narrow ? "auto" : `${height}px`;
+  const unit = stage.unit;
+  const head = 24;
+  const tall = height / unit - head;
+  const tree = Math.min(beamHeight(data), tall * 0.55);
+  stage.beams.style.setProperty("--tree", tree.toFixed(1));
+  const leftWidth = stage.left.rows.clientWidth / unit;
+  drawLogical(stage.left, data, W, unit, { width: leftWidth, height: tall - tree - (data.over.length || data.queue ? 20 : 0) });
+  drawBeams(stage.beams, data, W);
+  drawPhysical(stage.right, data, W, unit, { width: stage.right.pool.clientWidth / unit, height: tall - 2 }, stage.memory);
+  drawChart(stage.lower.chart, data, W, unit);
+  drawTable(stage.heard, data, W);
+  refocus(stage);
+}
+
+/** Height that is left for the two sides so that the whole picture ends with the window. */
+function roomHeight(stage, narrow) {
+  if (narrow) return 420 * stage.unit;
+  const { root, sides } = stage;
+  const top = Math.min(Math.max(root.getBoundingClientRect().top, 0), 200);
+  let others = 0;
+  for (const part of root.children) {
+    if (part === sides || part === stage.heard || part.hidden) continue;
+    const style = getComputedStyle(part);
+    others += part.offsetHeight + parseFloat(style.marginTop) + parseFloat(style.marginBottom);
+  }
+  return Math.max(window.innerHeight - top - others - 10, 230 * stage.unit);
+}
+
+function refocus(stage) {
+  const focus = stage.hover || stage.selected;
+  lightUp(stage.root, focus);
+  drawLinks(stage.layer, stage.sides, stage.data, wordsOf(stage.data.lang), focus);
+}
+
+/** What an event's target stands for: a block, or a sequence. */
+function thingAt(target) {
+  const node = target.closest?.("[data-b], .meta, .badge[data-s], .node[data-s]");
+  if (!node) return null;
+  if (node.dataset.b !== undefined) return { block: Number(node.dataset.b) };
+  const place = node.dataset.s ?? node.closest("[data-s]")?.dataset.s;
+  return place === undefined ? null : { seq: Number(place) };
+}
+
+function same(a, b) {
+  return a === b || Boolean(a && b && a.block === b.block && a.seq === b.seq);
+}
+
+function listen(stage) {
+  const { sides } = stage;
+  sides.addEventListener("pointerover", (event) => {
+    const thing = thingAt(event.target);
+    if (same(thing, stage.hover)) return;
+    stage.hover = thing;
+    refocus(stage);
+  });
+  sides.addEventListener("pointerleave", () => {
+    stage.hover = null;
+    if (stage.data) refocus(stage);
+  });
+  sides.addEventListener("click", (event) => pick(stage, thingAt(event.target)));
+  stage.root.addEventListener("pointerenter", () => (window.__pagedKvStage = stage));
+  stage.watcher = new ResizeObserver(() => again(stage));
+}
+
+/** A click on a block answers an open question, else selects; a second click lets go. */
+function pick(stage, thing) {
+  if (!thing) return;
+  const gate = stage.data.gate;
+  if (gate && !gate.result && gate.kind === "block" && thing.block !== undefined) {
+    stage.send("predict", thing.block);
+    return;
+  }
+  stage.selected = same(thing, stage.selected) ? null : thing;
+  refocus(stage);
+  const chosen = stage.selected;
+  const row = chosen && stage.data.seqs.find((one) => one.p === chosen.seq);
+  stage.send("select", chosen && (row ? { sequence: row.id } : { block: chosen.block }));
+}
+
+function again(stage) {
+  if (!stage.data || stage.frame) return;
+  stage.frame = requestAnimationFrame(() => {
+    stage.frame = 0;
+    if (stage.root.clientWidth !== stage.drawnWidth || window.innerHeight !== stage.drawnHeight) {
+      stage.drawnWidth = stage.root.clientWidth;
+      stage.drawnHeight = window.innerHeight;
+      draw(stage);
+    }
+  });
+}
+
+function attach(stage) {
+  stage.attached = true;
+  window.__pagedKvStage = stage;
+  stage.watcher.observe(stage.root);
+  stage.onResize = () => again(stage);
+  window.addEventListener("resize", stage.onResize);
+  if (!window.__pagedKvKeys) {
+    // One listener a page; it speaks to the stage that was mounted or entered last.
+    window.__pagedKvKeys = (event) => window.__pagedKvStage && press(window.__pagedKvStage, event);
+    document.addEventListener("keydown", window.__pagedKvKeys);
+  }
+}
+
+function leave(stage) {
+  stage.attached = false;
+  stage.playing = false;
+  clearTimeout(stage.timer);
+  stage.watcher.disconnect();
+  window.removeEventListener("resize", stage.onResize);
+  if (window.__pagedKvStage === stage) window.__pagedKvStage = null;
+}
+
+const TYPING = "input, textarea, select, [contenteditable=true], [role=slider], [role=combobox], [role=listbox], [role=tab], [role=radio], [role=dialog]";
+
+function press(stage, event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !stage.data) return;
+  const path = event.composedPath().filter((node) => node instanceof Element);
+  const inside = path.includes(stage.root);
+  if (!inside && path.some((node) => node.matches(TYPING))) return;
+  if (event.key === " " && path.some((node) => node.matches("button, a, summary, [role=button]"))) return;
+  const does = {
+    ArrowRight: () => stage.send("step"),
+    PageDown: () => stage.send("step"),
+    ArrowLeft: () => stage.send("back"),
+    PageUp: () => stage.send("back"),
+    Home: () => stage.send("start"),
+    End: () => stage.send("end"),
+    " ": () => setPlaying(stage, !stage.playing),
+    n: () => stage.send("jump", "any"),
+    N: () => stage.send("jump", "any"),
+    Escape: () => {
+      stage.selected = null;
+      refocus(stage);
+    },
+  }[event.key];
+  if (!does) return;
+  event.preventDefault();
+  does();
+}

@@ -1,0 +1,201 @@
+// Left: what each sequence sees. Logical blocks in order, tokens in their slots, the physical number below.
+
+// From roomy to dense; the first that fits is taken. `open`: how many of a sequence's last blocks show their tokens.
+const ROW_LEVELS = [
+  { name: "wide", open: 99, slot: 34, line: 28, head: 16, foot: 20, gap: 12 },
+  { name: "mid", open: 99, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
+  { name: "mid", open: 3, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
+  { name: "mid", open: 1, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
+  { name: "chips", open: 0, slot: 0, line: 22, head: 0, foot: 0, gap: 6 },
+  { name: "dense", open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1 },
+];
+const META = 104; // units left of the blocks: letter, counts, state
+const CLOSED = 34; // units of a block that shows its physical number only
+const SLOTS_A_LINE = 8;
+const MAX_OPEN_SIZE = 32; // larger blocks show how full they are, not their tokens
+
+/** Tokens of every row: own ones, and the prefix that it has in common with an earlier row. */
+function unpackTokens(seqs, table) {
+  const all = [];
+  for (const row of seqs) {
+    const shared = row.like === undefined ? [] : all[row.like].slice(0, row.same);
+    all.push([...shared.length ? shared : new Array(row.t0).fill(null), ...row.t.map((i) => table[i])]);
+  }
+  return all;
+}
+
+function blockWidth(level, size, open) {
+  if (!open) return CLOSED;
+  if (size > MAX_OPEN_SIZE) return 120;
+  return Math.max(Math.min(size, SLOTS_A_LINE) * level.slot, CLOSED);
+}
+
+/** Lines that a sequence's blocks take at a level. */
+function rowHeight(row, level, size, room) {
+  let lines = 1;
+  let used = 0;
+  row.b.forEach((_, logical) => {
+    const width = blockWidth(level, size, isOpen(row, logical, level)) + 8;
+    if (used + width > room && used > 0) {
+      lines += 1;
+      used = 0;
+    }
+    used += width;
+  });
+  const slotLines = level.open && size <= MAX_OPEN_SIZE ? Math.ceil(size / SLOTS_A_LINE) : 1;
+  const least = level.name === "dense" ? 18 : level.name === "chips" ? 34 : 50;
+  return Math.max(lines * (level.head + level.line * slotLines + level.foot + 4), least) + level.gap;
+}
+
+function isOpen(row, logical, level) {
+  return logical >= row.b.length - level.open;
+}
+
+function chooseRows(data, width, height) {
+  const room = width - META;
+  for (const level of ROW_LEVELS) {
+    const total = data.seqs.reduce((sum, row) => sum + rowHeight(row, level, data.size, room), 0);
+    if (total <= height) return level;
+  }
+  return ROW_LEVELS[ROW_LEVELS.length - 1];
+}
+
+function buildLogical(root) {
+  const side = {
+    box: make("section", "side left"),
+    title: make("h3"),
+    sub: make("span", "quiet"),
+    rows: make("div", "rows"),
+    over: make("p", "over"),
+  };
+  side.box.append(make("div", "head", side.title, side.sub), side.rows, side.over);
+  root.append(side.box);
+  return side;
+}
+
+function drawLogical(side, data, W, unit, room) {
+  setText(side.title, W("logical"));
+  setText(side.sub, W("logical.sub"));
+  const columns = data.seqs.length > 16 ? 2 : 1;
+  const level = chooseRows(data, room.width / columns, room.height * columns);
+  const fits = Math.max(Math.floor(room.height / 18), 4) * columns;
+  const shown = level.name === "dense" ? data.seqs.slice(0, fits) : data.seqs;
+  const tokens = unpackTokens(data.seqs, data.tok);
+  setAttrs(side.rows, { class: `rows ${level.name}${columns > 1 ? " two" : ""}` });
+  const wrote = new Set((data.did.write || []).flatMap(([b, o, n]) => Array.from({ length: n }, (_, i) => `${b}:${o + i}`)));
+  eachByKey(side.rows, shown, (row) => row.id, makeRow, (node, row, place) => {
+    const perLine = Math.floor((room.width / columns - META) / (CLOSED + 4));
+    drawRow(node, row, tokens[place], { data, W, level, wrote, perLine });
+  });
+  drawOver(side, data, W, data.seqs.length - shown.length);
+}
+
+function drawOver(side, data, W, cut) {
+  const parts = [];
+  if (!data.seqs.length && !data.queue) parts.push(W("nothing"));
+  if (data.more + cut > 0) parts.push(W("more_sequences", { n: data.more + cut }));
+  if (data.queue) parts.push(W("queue", { n: data.queue }));
+  if (data.over.length) parts.push(`${W("finished")}: ${data.over.join(" ")}`);
+  setText(side.over, parts.join(" · "));
+  side.over.hidden = !parts.length;
+}
+
+function makeRow() {
+  const meta = make("div", "meta", make("b", "badge"), make("div", "counts", make("span"), make("span"), make("span")));
+  return make("div", "row", meta, make("div", "blocks"));
+}
+
+function drawRow(node, row, tokens, how) {
+  const { W } = how;
+  const [badge, counts] = node.firstElementChild.children;
+  paintBadge(badge, row.p);
+  node.style.setProperty("--h", hue(row.p));
+  node.dataset.s = row.p;
+  const state = W(`state.${row.state}`);
+  const full = W("tokens", { n: row.n });
+  const written = W("written", { n: row.w });
+  const short = how.level.name === "dense";
+  setText(counts.children[0], short ? `${row.w}/${row.n}` : full);
+  setText(counts.children[1], short || row.state === "finished" ? "" : written);
+  setText(counts.children[2], short && row.state === "running" ? "" : state);
+  node.firstElementChild.title = `${row.id}: ${full}, ${written}, ${state}`;
+  node.classList.toggle("off", row.state !== "running");
+  node.classList.toggle("news", Boolean(row.new || row.changed));
+  drawRowBlocks(node.lastElementChild, row, tokens, how);
+}
+
+/** The blocks of a row; where there is no room the middle ones give way to "n more". */
+function drawRowBlocks(box, row, tokens, how) {
+  const { data, W, level } = how;
+  let items = row.b.map((block, logical) => ({ block, logical }));
+  if (level.name === "dense" && items.length > how.perLine) {
+    const tail = Math.max(how.perLine - 3, 1);
+    const hidden = items.length - tail - 1;
+    items = [items[0], { more: hidden }, ...items.slice(-tail)];
+  }
+  const ghost = row.state === "running" && row.n > row.w ? tokens[row.w] : null;
+  const atEdge = ghost != null && row.w % data.size === 0;
+  if (level.open && atEdge) items.push({ ghost });
+  if (!items.length) items.push({ words: tokens.map((token) => token ?? "…").join("") });
+  each(box, items, () => make("div"), (node, item) => {
+    if (item.block) return drawBlock(node, row, item, tokens, ghost, how);
+    clearBlock(node);
+    const kind = item.more ? "more" : item.ghost ? "ghost" : "words";
+    setAttrs(node, { class: `lb ${kind}` });
+    node.title = item.ghost ? W("not_written") : "";
+    const text = item.more ? `+${item.more}` : (item.ghost ?? item.words);
+    each(node, [text], () => make("span"), (span, value) => {
+      setAttrs(span, { class: "", style: null });
+      setText(span, value);
+    });
+  });
+}
+
+function clearBlock(node) {
+  setAttrs(node, { "data-b": null, "data-l": null, "data-s": null, style: null });
+}
+
+function drawBlock(node, row, item, tokens, ghost, how) {
+  const { data, W, level } = how;
+  const [physical, filled, was] = item.block;
+  const open = isOpen(row, item.logical, level) && data.size <= MAX_OPEN_SIZE;
+  const isNew = was >= 0 || (data.did.new || []).includes(physical);
+  setAttrs(node, { class: `lb${open ? " open" : " closed"}${isNew ? " news" : ""}`, style: null });
+  setAttrs(node, { "data-b": physical, "data-s": row.p, "data-l": item.logical });
+  node.title = `${W("block", { l: item.logical })} ↓ ${physical} · ${filled}/${data.size}`;
+  const parts = open
+    ? [["span", "lhead"], ["div", "slots"], ["span", "down"], ["span", "was"]]
+    : [["span", "fill"], ["span", "down"], ["span", "was"]];
+  each(node, parts, ([tag, name]) => make(tag, name), () => {});
+  if (node.firstElementChild.className !== parts[0][1]) node.replaceChildren(...parts.map(([tag, name]) => make(tag, name)));
+  setText(node.children[node.childElementCount - 2], open ? `↓ ${physical}` : physical);
+  setText(node.lastElementChild, was >= 0 && level.name !== "dense" ? W("was", { b: was }) : "");
+  if (!open) {
+    setAttrs(node.firstElementChild, { style: `width:${(100 * filled) / data.size}%` });
+    return;
+  }
+  setText(node.firstElementChild, W("block", { l: item.logical }));
+  drawSlots(node.children[1], data.size, level, (offset) => {
+    const position = item.logical * data.size + offset;
+    if (offset < filled) {
+      const fresh = how.wrote.has(`${physical}:${offset}`);
+      return { text: tokens[position], tint: tintOf([row.p], fresh ? 55 : 20), fresh };
+    }
+    return { text: position === row.w && ghost != null ? ghost : "", ghost: position === row.w && ghost != null, title: W("not_written") };
+  });
+}
+
+/** The slots of a block: full ones tinted, empty ones hatched, the chosen but unwritten token as a ghost. */
+function drawSlots(box, size, level, at) {
+  const perLine = Math.min(size, SLOTS_A_LINE);
+  box.style.gridTemplateColumns = `repeat(${perLine}, 1fr)`;
+  if (level) box.style.width = `calc(var(--u) * ${Math.max(perLine * level.slot, CLOSED)})`;
+  const offsets = Array.from({ length: size }, (_, offset) => offset);
+  each(box, offsets, () => make("span", "", make("i")), (slot, offset) => {
+    const { text, tint, fresh, ghost, title } = at(offset);
+    setAttrs(slot, { class: `slot${tint ? "" : " empty"}${fresh ? " fresh" : ""}${ghost ? " ghost" : ""}` });
+    setAttrs(slot, { style: tint ? `background:${tint}` : null, title: ghost ? title : text ? text : null });
+    setText(slot.firstElementChild, text);
+    slot.firstElementChild.className = text && text.length > 5 ? "long" : "";
+  });
+}
