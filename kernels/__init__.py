@@ -2,5 +2,6 @@
 
 from kernels.batch import PagedBatch
 from kernels.dispatch import copy_blocks, paged_attention, store_kv
+from kernels.linears import PackReport, pack_linears, unpack
 
-__all__ = ["PagedBatch", "copy_blocks", "paged_attention", "store_kv"]
+__all__ = ["PackReport", "PagedBatch", "copy_blocks", "pack_linears", "paged_attention", "store_kv", "unpack"]

@@ -197,7 +197,7 @@ def _plain(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Softmax written out, in fp32, some query rows at a time: torch's own knows neither softcap nor sinks."""
+    """Softmax written out, in fp32, some query rows at a time: torch's own has neither softcap nor sinks."""
     if mask is None:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
     compute = torch.promote_types(q.dtype, torch.float32)

@@ -17,7 +17,7 @@ def store_kv(
     """Write new keys and values into their slots.
 
     k, v: [T, Hkv, D]; k_cache, v_cache: [num_blocks, block_size, Hkv, D], any strides;
-    slot_mapping: [T] int64, -1 skips; or the step's PagedBatch, which has it (its index is then worked out once).
+    slot_mapping: [T] int64, -1 skips; or the PagedBatch that has it: its index is then worked out once a step.
     """
     plans = None
     if isinstance(slot_mapping, PagedBatch):
