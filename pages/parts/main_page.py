@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.trace.step import Trace
+from core.trace.step import Proof, Trace
 from pages.parts import library, live, model_status, side_bar, transport
 from pages.parts.address import show_address
 from pages.parts.guard import sentence_on_error
@@ -69,7 +69,7 @@ def _proof_switched() -> None:
 
 def _top_line(lang: str) -> None:
     place = view()
-    with st.popover(_title(place, lang), icon=":material/menu_book:", key="lessons"):
+    with st.popover(t("live.lessons", lang), icon=":material/menu_book:", key="lessons"):
         for name in library.lessons():
             st.button(
                 library.title(name, lang),
@@ -142,11 +142,21 @@ def _stage() -> None:
             busy=is_live and live.busy(),
             can_step_live=is_live and live.can_step(),
         )
+        if place.proof:
+            payload["about"].append(proof_text(trace.steps[index].proof, lang))
         show_stage(payload, key=STAGE_KEY, on_action=_act)
-        show_address(lang=lang, lesson=place.lesson if place.source == "recorded" else None, step=index)
-
+        lesson = place.lesson if place.source == "recorded" else None
+        show_address(lang=lang, lesson=lesson, step=index if lesson else None)
     if live.busy() and not st.session_state.get("polling"):
         st.rerun()  # a slow step: the next full run places the fragment that waits for it
+
+
+def proof_text(proof: Proof | None, lang: str) -> str:
+    """The largest logit difference of a step from the dense pass, in words; or that none was recorded."""
+    if proof is None:
+        return t("live.proof.none", lang)
+    same = t("live.proof.same" if proof.same_argmax else "live.proof.other", lang)
+    return t("live.proof.value", lang, diff=f"{proof.max_abs_logit_diff:.1e}", same=same)
 
 
 def _wait_for_step() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.models.registry import MODELS
+from pages.parts import models
 from pages.parts.live import run
-from pages.parts.models import Arrival, Wanted, store
+from pages.parts.models import Arrival, Wanted
 from pages.parts.settings import DEFAULTS, wanted
 from pages.parts.words import t
 
@@ -20,7 +21,7 @@ def _followed() -> Wanted:
 
 def show(lang: str) -> None:
     """Draw the line; keep it ticking while there is something to wait for."""
-    arrival = store().look(_followed())
+    arrival = models.store().look(_followed())
     moving = arrival.phase in ("absent", "loading")
     turn = st.session_state.status_turn = st.session_state.get("status_turn", 0) + 1
     with st.container(width="content", key="model_status"):
@@ -34,11 +35,11 @@ def _line(lang: str, turn: int, drawn: str) -> None:
     interpreter for seconds.
     """
     followed = _followed()
-    arrival = store().look(followed)
+    arrival = models.store().look(followed)
     ticked = st.session_state.get("status_drawn") == turn
     st.session_state.status_drawn = turn
     if ticked and arrival.phase == "absent":
-        arrival = store().request(followed)
+        arrival = models.store().request(followed)
     _draw(followed, arrival, lang)
     if ticked and arrival.phase not in (drawn, "absent", "loading"):
         st.rerun()
@@ -69,7 +70,9 @@ def _draw(followed: Wanted, arrival: Arrival, lang: str) -> None:
     elif arrival.phase == "failed":
         with st.popover(t("model.failed.short", lang), icon=":material/cloud_off:"):
             st.warning(t("model.failed", lang, detail=arrival.sentence))
-            st.button(t("model.retry", lang), key="retry_model", on_click=store().request, args=(followed,))
+            st.button(
+                t("model.retry", lang), key="retry_model", on_click=models.store().request, args=(followed,)
+            )
     elif arrival.phase == "loading":
         fraction = arrival.done / arrival.total if arrival.total else 0.0
         st.progress(min(max(fraction, 0.0), 1.0), progress_text(followed.name, arrival, lang))

@@ -24,7 +24,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "seed": 0,
     "length_penalty": 1.0,
     "early_stopping": False,
-    "max_model_len": 64,
+    "max_model_len": 32,
     "sharing": "copy-on-write",
     "prefix_cache": False,
     "preempt": "recompute",

@@ -1,4 +1,4 @@
-"""The main page's side bar: settings, buttons that begin or feed a live run, its requests, a model's terms."""
+"""The main page's side bar: settings, buttons that begin or feed a live run, requests, a model's terms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import streamlit as st
 
 from core.models.errors import FetchError
 from core.models.registry import MODELS
-from pages.parts import controls, live, settings
+from pages.parts import controls, live, models, settings
 from pages.parts.model_status import title
-from pages.parts.models import Wanted, store
+from pages.parts.models import Wanted
 from pages.parts.words import t
 
 MAX_LISTED = 12  # requests with a cancel button
@@ -37,9 +37,9 @@ def show(lang: str) -> None:
         help=t("live.add.help", lang),
     )
     _requests(lang)
-    controls.advanced_controls(lang, list(MODELS), store().devices())
+    controls.advanced_controls(lang, list(MODELS), models.store().devices())
     st.toggle(t("live.lecture", lang), **settings.bind("lecture"))
-    if (wanted := live.run().waiting_for) and store().look(wanted).phase == "terms":
+    if (wanted := live.run().waiting_for) and models.store().look(wanted).phase == "terms":
         _terms(lang, wanted)
 
 
@@ -47,7 +47,7 @@ def _size(lang: str) -> None:
     chosen = settings.values()
     blocks, size = chosen["num_blocks"], chosen["block_size"]
     numbers = {"blocks": blocks, "size": size, "slots": f"{blocks * size:,}"}
-    arrival = store().look(live.wanted())
+    arrival = models.store().look(live.wanted())
     if arrival.phase != "ready":
         st.caption(t("live.slots", lang, **numbers))
         return
@@ -83,7 +83,7 @@ def _terms_text(name: str) -> str | None:
 
 
 def _accept(wanted: Wanted) -> None:
-    store().request(wanted, accept_terms=True)
+    models.store().request(wanted, accept_terms=True)
 
 
 def _terms(lang: str, wanted: Wanted) -> None:
