@@ -154,8 +154,8 @@ _ALL = (
         config=EngineConfig(block_size=4, num_blocks=8, max_model_len=32, free_order=(1, 3, 4, 2, 5, 7, 0)),
         look_zh="提示正好占满三个块：物理块 1、3、4，引用计数都是 2。"
         "从第四块起各写各的：2 和 5。一次复制也没有。",
-        look_en="The prompt fills exactly three blocks, physical 1, 3 and 4, each with ref 2. From the fourth "
-        "block on each answer has its own, 2 and 5. Nothing is ever copied.",
+        look_en="The prompt fills exactly three blocks, physical 1, 3 and 4, each with ref 2. From the "
+        "fourth block on each answer has its own, 2 and 5. Nothing is ever copied.",
         note_zh="十二个词元，其中第一个是 <bos>。多一个或少一个词元，先写的那个回答就必须复制最后一块。",
         note_en="Twelve tokens, the first of them <bos>. With one token more or less, "
         "the first writer would have to copy the last block.",

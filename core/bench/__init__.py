@@ -1,8 +1,8 @@
 """Benchmarks: every figure that the README states is a command, ``python -m core bench NAME``.
 
 Each module of this package is a benchmark by its own name: the first line of its docstring is its title,
-``add_arguments(parser)`` (optional) declares what it takes, and ``run(args) -> BenchResult`` measures. They are
-found by their file names and imported only when they run, for most of them import torch.
+``add_arguments(parser)`` (optional) declares what it takes, and ``run(args) -> BenchResult`` measures. They
+are found by their file names and imported only when they run, for most of them import torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchResult:
-    """What a benchmark found. ``rows`` are the table by column name; ``columns`` those that are printed, in order.
+    """What a benchmark found. ``rows`` are the table by column name; ``columns`` those printed, in order.
 
     ``verdict`` is one line and comes last. ``ok`` is False when a stated target is not met.
     """
@@ -96,7 +96,7 @@ def print_table(result: BenchResult, file: TextIO | None = None) -> None:
 def interleave(
     calls: Mapping[str, Callable[[], Any]], rounds: int = 5, *, warm_up: int = 1
 ) -> dict[str, float]:
-    """Median seconds of each call. They take turns, so that what else the machine does hits all of them alike."""
+    """Median seconds of each call. They take turns, so that other load on the machine hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(warm_up + rounds):
         for name, call in calls.items():

@@ -42,8 +42,7 @@ def _sequence(
     for logical, physical in enumerate(s.block_table):
         block = blocks.get(physical)
         ref, held = (block.ref, block.token_ids) if block else (0, ())
-        mark = f"ref {ref}" if ref != 1 else "     "
-        mapping = f"logical {logical:>3} → physical {physical:>4}  {mark}"
+        mapping = f"logical {logical:>3} → physical {physical:>4}  ref {ref}"
         yield f"      {mapping}  {cells(held, tokens, size, columns)}"
 
 

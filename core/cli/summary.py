@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from core.memory.events import Copy, Finish, Preempt, Sample
+from core.memory.events import Allocate, Cache, Copy, Event, Finish, Free, Preempt, Sample, Share, SwapIn
 from core.memory.views import RequestView, SequenceView
 from core.trace.step import Trace
 
@@ -40,6 +40,18 @@ def _results(trace: Trace, request: RequestView) -> list[SequenceView]:
     return mine
 
 
+def _peak(events: Iterable[Event]) -> int:
+    """The most blocks in use at any moment. Pictures alone would miss a block taken and freed in one step."""
+    used = peak = 0
+    for event in events:
+        if isinstance(event, Allocate | Copy | SwapIn) or (isinstance(event, Share) and event.ref == 1):
+            used += 1
+        elif isinstance(event, Free | Cache):
+            used -= 1
+        peak = max(peak, used)
+    return peak
+
+
 def summary_line(trace: Trace, seconds: float) -> str:
     """Tokens, steps, blocks at the peak, copies, preemptions, tokens per second, and the proof if any."""
     events = [event for step in trace.steps for event in step.events]
@@ -47,10 +59,9 @@ def summary_line(trace: Trace, seconds: float) -> str:
     copies = sum(isinstance(event, Copy) for event in events)
     preempted = sum(isinstance(event, Preempt) for event in events)
     total, size = trace.meta["num_blocks"], trace.meta["block_size"]
-    peak = max(sum(block.state == "used" for block in step.blocks) for step in trace.steps)
     parts = [
         f"{tokens} tokens in {len(trace.steps)} steps",
-        f"at most {peak} of {total} blocks of {size}",
+        f"at most {_peak(events)} of {total} blocks of {size}",
         f"{copies} cop{'y' if copies == 1 else 'ies'}",
     ]
     if preempted:

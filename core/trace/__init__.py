@@ -3,7 +3,7 @@
 from core.trace.file import MAX_BYTES, TraceError, load, save, to_bytes
 from core.trace.replay import Replay, replay
 from core.trace.step import Step, Trace
-from core.trace.verify import Violation, first_difference, same_but_for_times, verify
+from core.trace.verify import Violation, first_difference, same_but_for_times, verify, verify_step
 
 __all__ = [
     "MAX_BYTES",
@@ -19,4 +19,5 @@ __all__ = [
     "save",
     "to_bytes",
     "verify",
+    "verify_step",
 ]

@@ -39,21 +39,29 @@ Finding = tuple[str, str]  # where, sentence
 def verify(trace: Trace) -> Violation | None:
     """The first rule, in the first step, that does not hold; None when rules 1 to 8 all hold."""
     state = Replay(trace.meta, trace.requests)
-    for index, step in enumerate(trace.steps):
-        faults = state.apply(step.events)
-        found = {f.rule: (f.where, f.sentence) for f in faults if f.event == faults[0].event}
-        picture = _Picture(step, state.block_size, state.num_blocks)
-        checks: list[tuple[int, Callable[[], Iterator[Finding]]]] = [
-            (1, picture.one_state), (2, picture.counts), (3, picture.tables), (5, picture.tokens),
-            (6, partial(_replayed, state, step)), (7, picture.all_given_back),
-        ]  # fmt: skip
-        for rule, check in checks:
-            finding = next(check(), None)
-            if finding is not None and (rule != 6 or 6 not in found):
-                found[rule] = finding
-        if found:
-            rule = min(found)
-            return Violation(rule, index, *found[rule])
+    for step in trace.steps:
+        violation = verify_step(state, step)
+        if violation is not None:
+            return violation
+    return None
+
+
+def verify_step(state: Replay, step: Step) -> Violation | None:
+    """The first rule that does not hold after ``step``; moves ``state`` (the replay of those before) on."""
+    faults = state.apply(step.events)
+    found = {f.rule: (f.where, f.sentence) for f in faults if f.event == faults[0].event}
+    picture = _Picture(step, state.block_size, state.num_blocks)
+    checks: list[tuple[int, Callable[[], Iterator[Finding]]]] = [
+        (1, picture.one_state), (2, picture.counts), (3, picture.tables), (5, picture.tokens),
+        (6, partial(_replayed, state, step)), (7, picture.all_given_back),
+    ]  # fmt: skip
+    for rule, check in checks:
+        finding = next(check(), None)
+        if finding is not None and (rule != 6 or 6 not in found):
+            found[rule] = finding
+    if found:
+        rule = min(found)
+        return Violation(rule, step.index, *found[rule])
     return None
 
 
