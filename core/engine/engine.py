@@ -1,8 +1,8 @@
 """Engine: plan -> run -> commit, and a trace of every step.
 
-    plan()    the scheduler decides; nothing has changed yet. The same plan until it is committed.
-    run()     block moves, one forward pass, sampling. May be repeated: after an exception nothing is lost.
-    commit()  the tokens are appended, blocks released, and the step is recorded.
+plan()    the scheduler decides; nothing has changed yet. The same plan until it is committed.
+run()     block moves, one forward pass, sampling. May be repeated: after an exception nothing is lost.
+commit()  the tokens are appended, blocks released, and the step is recorded.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import torch
 
 from core.config import EngineConfig, Sampling
 from core.engine.batch import PackedBatch, pack
+from core.engine.beams import BeamOptions
 from core.engine.bridge import forward
 from core.engine.dense import prove
 from core.engine.errors import RequestRefused, SessionClosed
 from core.engine.plan import Outcome, StepPlan
 from core.engine.recorder import Recorder
+from core.engine.refusal import NeverFits
 from core.engine.requests import make_request
 from core.engine.sampling import choose
 from core.engine.scheduler import Scheduler
@@ -103,7 +105,8 @@ class Engine:
         """Hand in a request: ``n`` answers, or the best of ``beam`` beams. It arrives with ``arrival_step``,
         by default the next step that is planned.
 
-        Raises RequestRefused with one sentence; then nothing of the request has been kept.
+        Raises RequestRefused with one sentence. Of a request that is malformed nothing is kept; one that can
+        never fit is recorded, and the next step tells its refusal.
         """
         request_id = f"r{len(self.trace.requests)}" if request_id is None else request_id
         if not request_id or any(r.id == request_id for r in self.trace.requests):
@@ -111,7 +114,6 @@ class Engine:
         soonest = len(self.trace.steps) + (self._pending is not None)
         request = make_request(
             self.model,
-            self.config,
             prompt,
             request_id=request_id,
             arrival_step=soonest if arrival_step is None else max(arrival_step, soonest),
@@ -122,19 +124,28 @@ class Engine:
             early_stopping=early_stopping,
             sampling=sampling,
             chat=chat,
+            ignore_eos=ignore_eos,
         )
-        self._scheduler.submit(request)
+        options = BeamOptions(length_penalty=length_penalty, early_stopping=early_stopping) if beam else None
+        stops = frozenset[int]() if ignore_eos else self.model.eos_token_ids
+        try:
+            self._scheduler.submit(request, stops, options)
+        except NeverFits:
+            self._recorder.request(request)  # the next step tells that it came and was refused
+            raise
         self._sampling[request.id] = sampling
         self._recorder.request(request)
         return request
 
     def cancel(self, request_id: str) -> None:
-        """End a request at once; its blocks go back. Cancelling one that is over does nothing."""
-        self._scheduler.cancel(request_id)
+        """End a request with the next step that is planned; its blocks go back. One that is over is ignored.
 
-    def set_prove(self, on: bool) -> None:
-        """Whether the logits of every further step are compared with a dense pass."""
-        self._prove = on
+        Raises ValueError for a request that was never accepted.
+        """
+        try:
+            self._scheduler.cancel(request_id)
+        except KeyError:
+            raise ValueError(f"There is no request {request_id!r}; nothing was cancelled.") from None
 
     @property
     def has_work(self) -> bool:
@@ -188,13 +199,10 @@ class Engine:
     def _proven(self, packed: PackedBatch, logits: torch.Tensor) -> Proof | None:
         """The dense pass over everything that each sampling sequence has read so far."""
         tokens = {s.id: s.token_ids for s in self._scheduler.sequences()}
-        return prove(
-            self.model,
-            (
-                (row.sequence, tokens[row.sequence][: row.kv_len], found)
-                for row, found in zip(packed.rows, logits, strict=True)
-            ),
-        )
+        for row in packed.rows:  # one that has just arrived is not in the picture yet: it has its prompt
+            tokens.setdefault(row.sequence, self._recorder.prompt(row.request))
+        read = [(row.sequence, tokens[row.sequence][: row.kv_len]) for row in packed.rows]
+        return prove(self.model, [(*pair, found) for pair, found in zip(read, logits, strict=True)])
 
     def commit(self, plan: StepPlan, outcome: Outcome) -> Step:
         """Append, fork, finish, release; then record the step."""

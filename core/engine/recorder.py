@@ -92,6 +92,10 @@ class Recorder:
         self._requests[request.id] = request
         self._name(request.prompt_token_ids)
 
+    def prompt(self, request_id: str) -> tuple[int, ...]:
+        """The prompt's tokens."""
+        return self._requests[request_id].prompt_token_ids
+
     def step(
         self,
         plan: StepPlan,

@@ -1,13 +1,13 @@
-"""A request is checked whole before the scheduler hears of it; what is refused leaves no trace."""
+"""A request is checked whole before the scheduler hears of it. The scheduler says if it has room."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.config import MAX_BEAMS, MAX_SAMPLES, EngineConfig, Sampling
+from core.config import MAX_BEAMS, MAX_SAMPLES, Sampling
+from core.engine.beams import BeamOptions
 from core.engine.errors import RequestRefused
 from core.memory.views import RequestView
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 def make_request(
     model: LoadedModel,
-    config: EngineConfig,
     prompt: str | Sequence[int],
     *,
     request_id: str,
@@ -29,6 +28,7 @@ def make_request(
     early_stopping: bool | Literal["never"],
     sampling: Sampling,
     chat: bool,
+    ignore_eos: bool,
 ) -> RequestView:
     """The request as it is recorded. Raises RequestRefused with one sentence that says what to change."""
     ids = _prompt_ids(model, prompt, chat)
@@ -36,9 +36,10 @@ def make_request(
     _check_count("answers", n, 1, MAX_SAMPLES)
     settings: dict[str, Any] = asdict(sampling)
     if beam is not None:
-        _check_beam(beam, n, length_penalty, early_stopping, sampling)
-        settings = {"length_penalty": length_penalty, "early_stopping": early_stopping}
-    view = RequestView(
+        settings = asdict(_beam_options(beam, n, length_penalty, early_stopping, sampling))
+    if ignore_eos:
+        settings["ignore_eos"] = True
+    return RequestView(
         id=request_id,
         prompt_text=prompt if isinstance(prompt, str) else model.tokens.text(ids),
         prompt_token_ids=ids,
@@ -48,8 +49,6 @@ def make_request(
         arrival_step=arrival_step,
         sampling=settings,
     )
-    _check_room(view, config, model.geometry.max_positions)
-    return view
 
 
 def _prompt_ids(model: LoadedModel, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
@@ -78,9 +77,9 @@ def _check_count(what: str, value: object, low: int, high: int) -> None:
         raise RequestRefused(f"The number of {what} is {value!r}; it must be whole, {low} to {high}.")
 
 
-def _check_beam(
+def _beam_options(
     beam: int, n: int, length_penalty: float, early_stopping: bool | str, sampling: Sampling
-) -> None:
+) -> BeamOptions:
     _check_count("beams", beam, 2, MAX_BEAMS)
     if n != 1:
         raise RequestRefused(f"{n} answers with {beam} beams; ask for one or the other, not both.")
@@ -88,33 +87,7 @@ def _check_beam(
         raise RequestRefused(
             f"Beam search draws nothing, so temperature {sampling.temperature} has no meaning; set it to 0."
         )
-    if not isinstance(length_penalty, int | float) or not math.isfinite(length_penalty):
-        raise RequestRefused(f"The length penalty is {length_penalty!r}; it must be a finite number.")
-    if early_stopping not in (True, False, "never"):
-        raise RequestRefused(f'Early stopping is {early_stopping!r}; it must be True, False or "never".')
-
-
-def _check_room(request: RequestView, config: EngineConfig, max_positions: int) -> None:
-    """The rule at the edge: what counts is the tokens that are written. The last sampled one never is,
-    so a prompt of exactly the limit may still have one new token."""
-    prompt, new = len(request.prompt_token_ids), request.max_new_tokens
-    limit = min(config.max_model_len, max_positions)
-    if prompt > limit:
-        raise RequestRefused(f"The prompt has {prompt} tokens and the limit is {limit}; shorten it.")
-    if request.max_written > limit:
-        raise RequestRefused(
-            f"{prompt} prompt tokens and {new} new ones write {request.max_written} slots and the limit is "
-            f"{limit}; ask for at most {limit - prompt + 1} new tokens."
-        )
-    need = -(-request.max_written // config.block_size)
-    if need > config.num_blocks:
-        fits = config.num_slots - prompt + 1
-        instead = f"at most {fits} new tokens" if fits > 0 else "a shorter prompt"
-        raise RequestRefused(
-            f"{prompt} prompt tokens and {new} new ones need {need} blocks and the pool has "
-            f"{config.num_blocks}; use {instead} or a larger pool."
-        )
-    if request.n > config.max_running:
-        raise RequestRefused(
-            f"{request.n} sequences never run at once where {config.max_running} may; ask for fewer."
-        )
+    try:
+        return BeamOptions(length_penalty=length_penalty, early_stopping=early_stopping)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise RequestRefused(f"The beam search cannot be run: {error}") from error

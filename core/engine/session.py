@@ -43,7 +43,6 @@ class LiveSession:
         self._state = threading.Condition()  # guards the fields below and every use of the engine but run()
         self._wanted = 0  # steps asked for, the one in hand included
         self._in_hand = False
-        self._cancels: list[str] = []  # asked for in the middle of a step
         self._failure = ""
         self._closed = False
         self._revision = 0
@@ -96,19 +95,15 @@ class LiveSession:
             return request
 
     def cancel(self, request_id: str) -> None:
-        """End a request: now, or when the step in hand is done."""
+        """``Engine.cancel``, also in the middle of a step: the next one ends the request."""
         with self._state:
             self._check_open()
-            if self._in_hand:
-                self._cancels.append(request_id)
-            else:
-                self._engine.cancel(request_id)
+            self._engine.cancel(request_id)
             self._revision += 1
 
     def set_prove(self, on: bool) -> None:
         """Compare the logits of every further step with a dense pass, or stop it."""
-        with self._state:
-            self._engine.set_prove(on)
+        self._engine.prove = on
 
     def plan(self) -> StepPlan | None:
         """What the next step is going to do, for a class that predicts it; None when there is no work.
@@ -131,10 +126,6 @@ class LiveSession:
             self._failure = "" if taken else self._failure
             self._state.notify_all()
             return taken
-
-    def set_prove(self, on: bool) -> None:
-        """Compare the logits of each further step with a dense pass, or stop doing so."""
-        self._engine.prove = on
 
     def pause(self) -> None:
         """Drop the steps that have not begun."""
@@ -191,9 +182,6 @@ class LiveSession:
         self._failure = failure
         self._wanted = max(0, self._wanted - 1) if more else 0
         self._revision += 1
-        for request_id in self._cancels:
-            self._engine.cancel(request_id)
-        self._cancels.clear()
         if self._closed:
             self._wanted = 0
             self._engine.close()

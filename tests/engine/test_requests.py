@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from core.config import EngineConfig, Sampling
+from core.engine.engine import Engine
 from core.engine.errors import RequestRefused
 from core.engine.requests import make_request
 from core.memory.views import RequestView
+from tests.engine.helpers import generated, run
 from tests.tiny import VOCAB_SIZE
 
 DEFAULTS: dict[str, Any] = {
@@ -20,11 +22,12 @@ DEFAULTS: dict[str, Any] = {
     "early_stopping": False,
     "sampling": Sampling(),
     "chat": False,
+    "ignore_eos": False,
 }
 
 
-def make(tiny: Any, prompt: Any, config: EngineConfig | None = None, **changes: Any) -> RequestView:
-    return make_request(tiny("llama"), config or EngineConfig(), prompt, **DEFAULTS | changes)
+def make(tiny: Any, prompt: Any, **changes: Any) -> RequestView:
+    return make_request(tiny("llama"), prompt, **DEFAULTS | changes)
 
 
 def test_what_is_recorded(tiny: Any) -> None:
@@ -73,29 +76,37 @@ def test_refused_in_one_sentence(tiny: Any, prompt: Any, changes: dict[str, Any]
 )
 def test_the_limit_counts_written_tokens(tiny: Any, length: int, new: int, fits: bool) -> None:
     """A18, limit 16: the last sampled token is never written, so P + G - 1 slots must fit."""
-    config = EngineConfig(max_model_len=16)
+    engine = Engine(tiny("llama"), EngineConfig(max_model_len=16))
     if fits:
-        assert make(tiny, [1] * length, config, max_new_tokens=new).max_written <= 16
+        assert engine.submit([1] * length, max_new_tokens=new).max_written <= 16
     else:
-        with pytest.raises(RequestRefused, match="limit is 16"):
-            make(tiny, [1] * length, config, max_new_tokens=new)
+        with pytest.raises(RequestRefused, match="may have 16"):
+            engine.submit([1] * length, max_new_tokens=new)
 
 
 def test_the_model_has_a_limit_too(tiny: Any) -> None:
-    with pytest.raises(RequestRefused, match="limit is 512; ask for at most 503"):
-        make(tiny, [1] * 10, EngineConfig(max_model_len=9999, num_blocks=999), max_new_tokens=600)
+    with pytest.raises(ValueError, match="max model length is 9999 and tiny-llama reads at most 512"):
+        Engine(tiny("llama"), EngineConfig(max_model_len=9999))
 
 
-def test_pool_too_small(tiny: Any) -> None:
-    """A5: numbers in the sentence, and what would fit."""
-    small = EngineConfig(block_size=4, num_blocks=2)
-    with pytest.raises(RequestRefused, match=r"need 3 blocks and the pool has 2; use at most 1 new tokens"):
-        make(tiny, [1] * 8, small, max_new_tokens=4)
-    with pytest.raises(RequestRefused, match="a shorter prompt"):
-        make(tiny, [1] * 9, small, max_new_tokens=1)
-    assert make(tiny, [1] * 4, small, max_new_tokens=5).max_written == 8
+def test_pool_too_small_is_refused_and_told(tiny: Any) -> None:
+    """A5: a sentence with the numbers; what comes after it still runs; the trace says what happened."""
+    engine = Engine(tiny("llama"), EngineConfig(block_size=4, num_blocks=2))
+    with pytest.raises(RequestRefused, match="need 3 blocks and the pool has 2"):
+        engine.submit([1] * 8, max_new_tokens=4)
+    with pytest.raises(RequestRefused):
+        engine.submit([1] * 9, max_new_tokens=1)
+    small = engine.submit([1] * 4, max_new_tokens=5, ignore_eos=True)
+    assert small.id == "r2"
+    run(engine)
+    assert [e.name for e in engine.trace.steps[0].events][:4] == ["arrive", "reject", "arrive", "reject"]
+    assert generated(engine, "r2.0") and len(generated(engine, "r2.0")) == 5
+    assert [r.id for r in engine.trace.requests] == ["r0", "r1", "r2"]
 
 
-def test_more_sequences_than_may_run(tiny: Any) -> None:
-    with pytest.raises(RequestRefused, match="3 sequences never run at once where 2 may"):
-        make(tiny, "hi", EngineConfig(max_running=2), n=3)
+def test_ids_are_unique(tiny: Any) -> None:
+    engine = Engine(tiny("llama"), EngineConfig())
+    engine.submit("a", request_id="mine")
+    for taken in ("mine", ""):
+        with pytest.raises(RequestRefused, match="choose another"):
+            engine.submit("b", request_id=taken)
