@@ -106,6 +106,7 @@ def publish(folder: Path, name: str, record: dict[str, Any]) -> Path:
     files = {p.name: p.stat().st_size for p in sorted(folder.iterdir())}
     (folder / RECORD).write_text(json.dumps({**record, "files": files}, indent=1))
     for path in folder.iterdir():
+        path.chmod(0o644)  # a class may share the cache
         sync(path)
     target = home() / "models" / name
     target.parent.mkdir(parents=True, exist_ok=True)

