@@ -116,6 +116,7 @@ function draw(stage) {
   stage.unit = Math.min(Math.max(width / (data.lecture ? 1250 : 1320), narrow ? 1 : 0.8), 2);
   root.style.setProperty("--u", `${stage.unit.toFixed(4)}px`);
   root.lang = data.lang === "zh" ? "zh-CN" : "en";
+  root.style.setProperty("--k", isDark(root) ? 1.6 : 1);
   root.classList.toggle("narrow", narrow);
   root.classList.toggle("lecture", data.lecture);
   root.classList.toggle("busy", data.busy);
@@ -124,10 +125,15 @@ function draw(stage) {
   drawStrips(stage.lower.strips, data, W);
   stage.lower.chart.hidden = !data.chart;
   const height = roomHeight(stage, narrow);
-  sides.style.height = narrow ? "auto" : `${height}px`;
   const unit = stage.unit;
   const head = 24;
-  const tall = height / unit - head;
+  const plot = 74;
+  const full = height / unit - head;
+  // A small pool needs less than there is: the chart of memory over time gets the rest, up to twice its height.
+  const spare = narrow ? 0 : Math.min(Math.max(full - poolHeight(data, stage, full), 0), plot);
+  const tall = full - spare;
+  stage.lower.chart.style.setProperty("--plot", (plot + spare).toFixed(1));
+  sides.style.height = narrow ? "auto" : `${(height - spare * unit).toFixed(1)}px`;
   const tree = Math.min(beamHeight(data), tall * 0.55);
   stage.beams.style.setProperty("--tree", tree.toFixed(1));
   const leftWidth = stage.left.rows.clientWidth / unit;
@@ -139,6 +145,14 @@ function draw(stage) {
   refocus(stage);
 }
 
+/** Units of height that the two sides want; it depends on the pool only, so that nothing moves from step to step. */
+function poolHeight(data, stage, most) {
+  const width = stage.right.pool.clientWidth / stage.unit;
+  const { columns, tall, gap } = chooseCards(data.pool, data.size, width, most);
+  const rows = Math.ceil(data.pool / columns);
+  return Math.max(rows * (tall + gap) + 6, 250 + (data.beams ? 60 : 0));
+}
+
 /** Height that is left for the two sides so that the whole picture ends with the window. */
 function roomHeight(stage, narrow) {
   if (narrow) return 420 * stage.unit;
@@ -147,10 +161,11 @@ function roomHeight(stage, narrow) {
   let others = 0;
   for (const part of root.children) {
     if (part === sides || part === stage.heard || part.hidden) continue;
+    if (part === stage.lower.chart) part.style.setProperty("--plot", 74);
     const style = getComputedStyle(part);
     others += part.offsetHeight + parseFloat(style.marginTop) + parseFloat(style.marginBottom);
   }
-  return Math.max(window.innerHeight - top - others - 10, 230 * stage.unit);
+  return Math.max(window.innerHeight - top - others - 14, 230 * stage.unit);
 }
 
 function refocus(stage) {

@@ -6,7 +6,7 @@ function buildBeams(left) {
   return box;
 }
 
-const LANE = 34;
+const LANE = 40; // units: a node and the score below it
 
 function beamHeight(data) {
   return data.beams ? data.beams.lanes * LANE + 30 : 0;

@@ -96,13 +96,21 @@ function paintBadge(node, place) {
   node.dataset.s = place;
 }
 
+/** Whether the theme is dark: its text is light. Tints must then be stronger to be told apart. */
+function isDark(root) {
+  const [r, g, b] = (getComputedStyle(root).color.match(/[\d.]+/g) || [0, 0, 0]).map(Number);
+  return 0.3 * r + 0.6 * g + 0.1 * b > 128;
+}
+
 /** The tints of all owners side by side: a shared slot belongs to each of them. */
 function tintOf(owners, strength) {
   const shown = owners.slice(0, 4);
   if (!shown.length) return "";
-  const tint = (place) => `color-mix(in srgb, ${hue(place)} ${strength}%, var(--ground))`;
+  // Weak tints are lost on a dark ground; strong ones must leave the text readable there.
+  const part = strength < 40 ? `calc(${strength}% * var(--k))` : `${strength}%`;
+  const tint = (place) => `color-mix(in srgb, ${hue(place)} ${part}, var(--ground))`;
   if (shown.length === 1) return tint(shown[0]);
-  const part = 100 / shown.length;
-  const stops = shown.map((place, i) => `${tint(place)} ${i * part}% ${(i + 1) * part}%`);
+  const band = 100 / shown.length;
+  const stops = shown.map((place, i) => `${tint(place)} ${i * band}% ${(i + 1) * band}%`);
   return `linear-gradient(to bottom, ${stops.join(", ")})`;
 }

@@ -1,7 +1,8 @@
 // Links on demand: what changed in this step, what the pointer rests on, what is selected.
 
 const MOST_LINKS = 14;
-const MOST_CHANGES = 4;
+const MOST_CHANGES = 4; // copies
+const MOST_NEW = 3;
 
 function buildLinks(sides) {
   const layer = make("svg:svg", "links");
@@ -56,19 +57,22 @@ function drawLinks(layer, sides, data, W, focus) {
 /** The copies of this step with what moved, and the table entry that changed with each. */
 function changeLinks(data, find, box, W) {
   const links = [];
-  for (const [source, target, tokens, place, logical] of (data.did.copy || []).slice(0, MOST_CHANGES)) {
+  const copies = (data.did.copy || []).slice(0, MOST_CHANGES);
+  const edge = box(find(".pool")).right;
+  const rowsEdge = box(find(".rows")).right;
+  for (const [source, target, tokens, place, logical] of copies) {
     const from = find(`.card[data-b="${source}"]`);
     const to = find(`.card[data-b="${target}"]`);
-    if (from && to) links.push(copyLink(box(from), box(to), W("copied", { n: tokens })));
+    if (from && to) links.push(copyLink(box(from), box(to), W("copied", { n: tokens }), edge));
     const entry = find(`.lb[data-s="${place}"][data-l="${logical}"]`);
-    if (entry && to) links.push(tableLink(box(entry), box(to)));
+    if (entry && to && copies.length <= 2) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
   }
   const fresh = data.did.new || [];
-  if (fresh.length <= MOST_CHANGES) {
+  if (fresh.length <= MOST_NEW) {
     for (const id of fresh) {
       const entry = find(`.lb[data-b="${id}"]`);
       const to = find(`.card[data-b="${id}"]`);
-      if (entry && to) links.push(tableLink(box(entry), box(to)));
+      if (entry && to) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
     }
   }
   return links;
@@ -77,24 +81,30 @@ function changeLinks(data, find, box, W) {
 function focusLinks(sides, focus, find, box) {
   if (!focus) return [];
   const selector = focus.seq === undefined ? `.lb[data-b="${focus.block}"]` : `.lb[data-s="${focus.seq}"]`;
+  const rowsEdge = box(find(".rows")).right;
   return [...sides.querySelectorAll(selector)].slice(0, MOST_LINKS).flatMap((entry) => {
     const to = find(`.card[data-b="${entry.dataset.b}"]`);
-    return to ? [{ ...tableLink(box(entry), box(to)), kind: "focus" }] : [];
+    return to ? [{ ...tableLink(entry, boxOf(entry, box), box(to), rowsEdge), kind: "focus" }] : [];
   });
 }
 
-/** From the number under a logical block to the left edge of its card. */
-function tableLink(from, to) {
-  const x = from.right;
-  const y = (from.top + from.bottom) / 2;
+/** A logical block's slots, without the texts above and below them. */
+function boxOf(entry, box) {
+  return box(entry.querySelector(".slots") || entry);
+}
+
+/** From a logical block to the left edge of its card; along its row first, under what stands to its right. */
+function tableLink(entry, from, to, edge) {
+  const last = !entry.nextElementSibling || entry.nextElementSibling.offsetTop > entry.offsetTop;
+  const y = last ? (from.top + from.bottom) / 2 : from.bottom + 1;
+  const start = last ? `M${from.right},${y}` : `M${(from.left + from.right) / 2},${from.bottom}V${y}`;
   const goal = (to.top + to.bottom) / 2;
-  const bend = Math.min(Math.max((to.left - x) / 2, 20), 90);
-  const path = `M${x},${y}C${x + bend},${y} ${to.left - bend},${goal} ${to.left - 2},${goal}`;
-  return { kind: "table", path };
+  const bend = Math.min(Math.max((to.left - edge) / 2, 24), 90);
+  return { kind: "table", path: `${start}H${edge}C${edge + bend},${y} ${to.left - bend},${goal} ${to.left - 2},${goal}` };
 }
 
 /** From card to card, around what lies between: down or up first, then across. */
-function copyLink(from, to, label) {
+function copyLink(from, to, label, edge) {
   const [x1, x2] = [(from.left + from.right) / 2, (to.left + to.right) / 2];
   const below = to.top >= from.bottom - 1;
   const above = to.bottom <= from.top + 1;
@@ -102,7 +112,8 @@ function copyLink(from, to, label) {
     const [y1, y2] = below ? [from.bottom, to.top - 2] : [from.top, to.bottom + 2];
     const middle = (y1 + y2) / 2;
     const path = `M${x1},${y1}C${x1},${middle + (y2 - y1) / 4} ${x2},${middle - (y2 - y1) / 4} ${x2},${y2}`;
-    return { kind: "copy", path, label, x: x2 + 8, y: below ? y2 - 3 : y2 + 13, anchor: "start" };
+    const left = x2 + (to.right - to.left) * 0.7 > edge;
+    return { kind: "copy", path, label, x: x2 + (left ? -10 : 10), y: below ? y2 - 3 : y2 + 13, anchor: left ? "end" : "start" };
   }
   const right = to.left > from.left;
   const [a, b] = right ? [from.right, to.left - 2] : [from.left, to.right + 2];

@@ -1,16 +1,17 @@
 // Left: what each sequence sees. Logical blocks in order, tokens in their slots, the physical number below.
 
 // From roomy to dense; the first that fits is taken. `open`: how many of a sequence's last blocks show their tokens.
+// In units: `meta` left of the blocks (letter, counts, state), `closed` a block that shows its number only.
 const ROW_LEVELS = [
-  { name: "wide", open: 99, slot: 34, line: 28, head: 16, foot: 20, gap: 12 },
-  { name: "mid", open: 99, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
-  { name: "mid", open: 3, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
-  { name: "mid", open: 1, slot: 30, line: 24, head: 0, foot: 18, gap: 8 },
-  { name: "chips", open: 0, slot: 0, line: 22, head: 0, foot: 0, gap: 6 },
-  { name: "dense", open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1 },
+  { name: "wide", meta: 104, closed: 34, open: 99, slot: 36, line: 28, head: 16, foot: 20, gap: 12, apart: 10 },
+  { name: "mid", meta: 104, closed: 34, open: 99, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
+  { name: "mid", meta: 104, closed: 34, open: 3, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
+  { name: "mid", meta: 104, closed: 34, open: 1, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
+  { name: "short", meta: 104, closed: 34, open: 0, slot: 0, line: 24, head: 0, foot: 0, gap: 6, apart: 6 },
+  { name: "dense", meta: 84, closed: 30, open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1, apart: 4 },
 ];
-const META = 104; // units left of the blocks: letter, counts, state
-const CLOSED = 34; // units of a block that shows its physical number only
+const DENSE = 18; // units of a row's height at the densest level, at least
+const FRESH = 55; // per cent of tint in a slot written in this step
 const SLOTS_A_LINE = 8;
 const MAX_OPEN_SIZE = 32; // larger blocks show how full they are, not their tokens
 
@@ -25,9 +26,9 @@ function unpackTokens(seqs, table) {
 }
 
 function blockWidth(level, size, open) {
-  if (!open) return CLOSED;
+  if (!open) return level.closed;
   if (size > MAX_OPEN_SIZE) return 120;
-  return Math.max(Math.min(size, SLOTS_A_LINE) * level.slot, CLOSED);
+  return Math.max(Math.min(size, SLOTS_A_LINE) * level.slot, level.closed);
 }
 
 /** Lines that a sequence's blocks take at a level. */
@@ -35,16 +36,21 @@ function rowHeight(row, level, size, room) {
   let lines = 1;
   let used = 0;
   row.b.forEach((_, logical) => {
-    const width = blockWidth(level, size, isOpen(row, logical, level)) + 8;
-    if (used + width > room && used > 0) {
+    const width = blockWidth(level, size, isOpen(row, logical, level)) + level.apart;
+    if (used + width - level.apart > room && used > 0) {
       lines += 1;
       used = 0;
     }
     used += width;
   });
   const slotLines = level.open && size <= MAX_OPEN_SIZE ? Math.ceil(size / SLOTS_A_LINE) : 1;
-  const least = level.name === "dense" ? 18 : level.name === "chips" ? 34 : 50;
+  const least = level.name === "dense" ? 18 : level.name === "short" ? 48 : 50;
   return Math.max(lines * (level.head + level.line * slotLines + level.foot + 4), least) + level.gap;
+}
+
+/** Tokens written into a logical block. */
+function filledOf(row, logical, size) {
+  return Math.min(Math.max(row.w - logical * size, 0), size);
 }
 
 function isOpen(row, logical, level) {
@@ -52,9 +58,8 @@ function isOpen(row, logical, level) {
 }
 
 function chooseRows(data, width, height) {
-  const room = width - META;
   for (const level of ROW_LEVELS) {
-    const total = data.seqs.reduce((sum, row) => sum + rowHeight(row, level, data.size, room), 0);
+    const total = data.seqs.reduce((sum, row) => sum + rowHeight(row, level, data.size, width - level.meta), 0);
     if (total <= height) return level;
   }
   return ROW_LEVELS[ROW_LEVELS.length - 1];
@@ -76,18 +81,26 @@ function buildLogical(root) {
 function drawLogical(side, data, W, unit, room) {
   setText(side.title, W("logical"));
   setText(side.sub, W("logical.sub"));
-  const columns = data.seqs.length > 16 ? 2 : 1;
+  const columns = data.seqs.length * DENSE > room.height ? 2 : 1;
   const level = chooseRows(data, room.width / columns, room.height * columns);
-  const fits = Math.max(Math.floor(room.height / 18), 4) * columns;
+  const fits = Math.max(Math.floor(room.height / DENSE), 4) * columns;
   const shown = level.name === "dense" ? data.seqs.slice(0, fits) : data.seqs;
   const tokens = unpackTokens(data.seqs, data.tok);
   setAttrs(side.rows, { class: `rows ${level.name}${columns > 1 ? " two" : ""}` });
-  const wrote = new Set((data.did.write || []).flatMap(([b, o, n]) => Array.from({ length: n }, (_, i) => `${b}:${o + i}`)));
+  const rowHeight = Math.min((room.height * columns) / Math.max(shown.length, 1), 25);
+  side.rows.style.setProperty("--row", Math.max(rowHeight, DENSE).toFixed(2));
+  const wrote = writtenSlots(data);
   eachByKey(side.rows, shown, (row) => row.id, makeRow, (node, row, place) => {
-    const perLine = Math.floor((room.width / columns - META) / (CLOSED + 4));
+    const perLine = Math.floor((room.width / columns - level.meta) / (level.closed + level.apart));
     drawRow(node, row, tokens[place], { data, W, level, wrote, perLine });
   });
   drawOver(side, data, W, data.seqs.length - shown.length);
+}
+
+/** Slots that got their token in this step, as "block:slot". A whole prompt at once does not shout. */
+function writtenSlots(data) {
+  const writes = (data.did.write || []).filter(([, , count]) => count === 1);
+  return new Set(writes.map(([block, offset]) => `${block}:${offset}`));
 }
 
 function drawOver(side, data, W, cut) {
@@ -127,9 +140,9 @@ function drawRow(node, row, tokens, how) {
 /** The blocks of a row; where there is no room the middle ones give way to "n more". */
 function drawRowBlocks(box, row, tokens, how) {
   const { data, W, level } = how;
-  let items = row.b.map((block, logical) => ({ block, logical }));
+  let items = row.b.map((physical, logical) => ({ physical, logical }));
   if (level.name === "dense" && items.length > how.perLine) {
-    const tail = Math.max(how.perLine - 3, 1);
+    const tail = Math.max(how.perLine - 2, 1);
     const hidden = items.length - tail - 1;
     items = [items[0], { more: hidden }, ...items.slice(-tail)];
   }
@@ -138,7 +151,7 @@ function drawRowBlocks(box, row, tokens, how) {
   if (level.open && atEdge) items.push({ ghost });
   if (!items.length) items.push({ words: tokens.map((token) => token ?? "…").join("") });
   each(box, items, () => make("div"), (node, item) => {
-    if (item.block) return drawBlock(node, row, item, tokens, ghost, how);
+    if (item.physical !== undefined) return drawBlock(node, row, item, tokens, ghost, how);
     clearBlock(node);
     const kind = item.more ? "more" : item.ghost ? "ghost" : "words";
     setAttrs(node, { class: `lb ${kind}` });
@@ -157,7 +170,9 @@ function clearBlock(node) {
 
 function drawBlock(node, row, item, tokens, ghost, how) {
   const { data, W, level } = how;
-  const [physical, filled, was] = item.block;
+  const { physical } = item;
+  const filled = filledOf(row, item.logical, data.size);
+  const was = row.was?.[item.logical] ?? -1;
   const open = isOpen(row, item.logical, level) && data.size <= MAX_OPEN_SIZE;
   const isNew = was >= 0 || (data.did.new || []).includes(physical);
   setAttrs(node, { class: `lb${open ? " open" : " closed"}${isNew ? " news" : ""}`, style: null });
@@ -179,7 +194,7 @@ function drawBlock(node, row, item, tokens, ghost, how) {
     const position = item.logical * data.size + offset;
     if (offset < filled) {
       const fresh = how.wrote.has(`${physical}:${offset}`);
-      return { text: tokens[position], tint: tintOf([row.p], fresh ? 55 : 20), fresh };
+      return { text: tokens[position], tint: tintOf([row.p], fresh ? FRESH : 20), fresh };
     }
     return { text: position === row.w && ghost != null ? ghost : "", ghost: position === row.w && ghost != null, title: W("not_written") };
   });
@@ -189,7 +204,7 @@ function drawBlock(node, row, item, tokens, ghost, how) {
 function drawSlots(box, size, level, at) {
   const perLine = Math.min(size, SLOTS_A_LINE);
   box.style.gridTemplateColumns = `repeat(${perLine}, 1fr)`;
-  if (level) box.style.width = `calc(var(--u) * ${Math.max(perLine * level.slot, CLOSED)})`;
+  if (level) box.style.width = `calc(var(--u) * ${Math.max(perLine * level.slot, level.closed)})`;
   const offsets = Array.from({ length: size }, (_, offset) => offset);
   each(box, offsets, () => make("span", "", make("i")), (slot, offset) => {
     const { text, tint, fresh, ghost, title } = at(offset);

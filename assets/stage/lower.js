@@ -1,7 +1,5 @@
 // Below: the same requests in contiguous memory, slot for slot, and memory over time.
 
-const LINE_HUES = ["#8A5A83", "#B07D00", "#5F6B76"];
-
 function buildLower(root) {
   const lower = {
     strips: make("section", "strips", make("div", "head", make("h3"), make("span", "quiet")), make("div", "striprows")),
@@ -26,7 +24,7 @@ function drawStrips(box, data, W) {
       const share = (100 * length) / all;
       setAttrs(segment, { class: `seg ${kind}` });
       segment.style.width = `${share}%`;
-      segment.style.background = kind === "live" ? tintOf(owners, 60) : "";
+      segment.style.background = kind === "live" ? tintOf(owners, FRESH) : "";
       segment.style.setProperty("--h", owners.length ? hue(owners[0]) : "var(--line)");
       const text = segmentText(kind, length, owners, share, W);
       setText(segment.firstElementChild, text.short);
@@ -61,8 +59,8 @@ function drawChart(box, data, W, unit) {
   const width = drawing.clientWidth || 600;
   const height = drawing.clientHeight || 70;
   const top = 4;
-  const steps = Math.max(data.last, 1);
-  const x = (step) => 2 + ((width - 4) * step) / steps;
+  // Step k holds from k to k + 1, so that the last one has a width too.
+  const x = (step) => 2 + ((width - 4) * step) / (data.last + 1);
   const y = (slots) => height - 3 - ((height - 3 - top) * slots) / Math.max(data.chart.cap, 1);
   const lines = data.chart.lines.map((line, place) => {
     let path = "";
@@ -70,11 +68,11 @@ function drawChart(box, data, W, unit) {
       path += path ? `H${x(step).toFixed(1)}V${y(slots).toFixed(1)}` : `M${x(step).toFixed(1)},${y(slots).toFixed(1)}`;
     }
     const paged = line.name === "paged";
-    return { ...line, path: `${path}H${x(data.last).toFixed(1)}`, colour: paged ? "var(--paged)" : `var(--line${place % 3})`, paged };
+    return { ...line, path: `${path}H${x(data.last + 1).toFixed(1)}`, colour: paged ? "var(--paged)" : `var(--line${place % 3})`, paged };
   });
   setAttrs(drawing, { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
   setAttrs(drawing, { "aria-label": lines.map((line) => `${line.label}: ${valueAt(line, data.index)}`).join("; ") });
-  const cursor = x(data.index).toFixed(1);
+  const cursor = x(data.index + 0.5).toFixed(1);
   const paths = [
     { d: `M0,${y(0)}H${width}`, class: "base" },
     { d: `M0,${y(data.chart.cap)}H${width}`, class: "cap" },

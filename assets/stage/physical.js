@@ -2,7 +2,7 @@
 
 // From roomy to dense: the least width and height of a card in units, and the gap between two.
 const CARD_LEVELS = [
-  { name: "large", width: 104, height: 44, most: 66, gap: 7 },
+  { name: "large", width: 104, height: 44, most: 78, gap: 8, widest: 215 },
   { name: "compact", width: 62, height: 32, most: 42, gap: 5 },
   { name: "small", width: 30, height: 18, most: 26, gap: 3 },
   { name: "dot", width: 5, height: 5, most: 14, gap: 1 },
@@ -19,13 +19,14 @@ function chooseCards(count, size, width, height) {
       const card = (width + level.gap) / columns - level.gap;
       if (card < wide) break;
       const rows = Math.ceil(count / columns);
-      if (rows * (least + level.gap) - level.gap > height) continue;
+      const wider = level.widest && card > level.widest + (slotLines > 1 || size > 4 ? 60 : 0) && columns < count;
+      if (wider || rows * (least + level.gap) - level.gap > height) continue;
       const most = level.most + (slotLines - 1) * 24;
-      return { ...level, columns, tall: Math.min((height + level.gap) / rows - level.gap, most) };
+      return { ...level, columns, card, tall: Math.min((height + level.gap) / rows - level.gap, most) };
     }
   }
   const last = CARD_LEVELS[CARD_LEVELS.length - 1];
-  return { ...last, columns: Math.floor(width / (last.width + last.gap)), tall: last.height };
+  return { ...last, card: last.width, columns: Math.floor(width / (last.width + last.gap)), tall: last.height };
 }
 
 function buildPhysical(root) {
@@ -44,8 +45,8 @@ function buildPhysical(root) {
 function drawPhysical(side, data, W, unit, room, memory) {
   setText(side.title, W(`physical.${data.device}`));
   const held = data.used * data.size;
-  const parts = [W("physical.sub", { used: data.used, all: data.all, live: data.live, held })];
-  if (data.cached) parts.push(W("cached_count", { n: data.cached }));
+  const parts = [W("physical.sub", { used: data.used, all: data.all, live: data.held_tokens, held })];
+  if (data.kept) parts.push(W("cached_count", { n: data.kept }));
   if (data.pool < data.all) parts.push(W("showing", { n: data.pool, all: data.all }));
   setText(side.sub, parts.join(" · "));
   const level = chooseCards(data.pool, data.size, room.width, room.height - (data.host.length ? 52 : 0));
@@ -70,18 +71,36 @@ function drawPhysical(side, data, W, unit, room, memory) {
   drawHost(side.host, data, W);
 }
 
-/** What is to be drawn for every block that is not plainly free: state, owners, tokens, what changed. */
-function poolFacts(data) {
+/** Blocks in use and cached ones, from the tables: who lists each, how full it is, its tokens. */
+function heldBlocks(data) {
   const facts = new Map();
   const tokens = unpackTokens(data.seqs, data.tok);
-  const held = new Map();
-  data.seqs.forEach((row, place) => row.b.forEach(([physical], logical) => {
-    if (!held.has(physical)) held.set(physical, tokens[place].slice(logical * data.size, (logical + 1) * data.size));
+  data.seqs.forEach((row, place) => row.b.forEach((id, logical) => {
+    if (id >= data.pool) return;
+    let fact = facts.get(id);
+    if (!fact) {
+      const mine = tokens[place].slice(logical * data.size, (logical + 1) * data.size);
+      fact = { id, state: "used", filled: 0, owners: [], tokens: mine };
+      facts.set(id, fact);
+    }
+    fact.owners.push(row.p);
+    fact.filled = Math.max(fact.filled, filledOf(row, logical, data.size));
   }));
-  for (const [id, cached, filled, owners, was] of data.blocks) {
-    const mine = cached ? (data.ct[id] || []).map((i) => data.tok[i]) : held.get(id) || [];
-    facts.set(id, { id, state: cached ? "cached" : "used", filled, owners, was, tokens: mine.slice(0, filled) });
+  for (const [id, filled, owners] of data.others) facts.set(id, { id, state: "used", filled, owners, tokens: [] });
+  for (const [id, filled, labels] of data.cached) {
+    facts.set(id, { id, state: "cached", filled, owners: [], tokens: labels.map((i) => data.tok[i]) });
   }
+  for (const fact of facts.values()) {
+    fact.tokens = fact.tokens.slice(0, fact.filled);
+    const was = data.ref[fact.id];
+    if (was !== undefined) fact.was = was;
+  }
+  return facts;
+}
+
+/** What is to be drawn for every block that is not plainly free: state, owners, tokens, what changed. */
+function poolFacts(data) {
+  const facts = heldBlocks(data);
   const touch = (id) => facts.get(id) || facts.set(id, { id, state: "free" }).get(id);
   for (const id of data.did.new || []) touch(id).news = "new";
   for (const [source, target] of data.did.copy || []) {
@@ -91,9 +110,10 @@ function poolFacts(data) {
   for (const id of data.did.gone || []) touch(id).news = "gone";
   for (const [id] of data.did.out || []) touch(id).news = "gone";
   for (const [, id] of data.did.in || []) touch(id).news = "new";
-  for (const [id, offset, count] of data.did.write || []) {
+  for (const slot of writtenSlots(data)) {
+    const [id, offset] = slot.split(":").map(Number);
     const fact = touch(id);
-    fact.wrote = [...(fact.wrote || []), ...Array.from({ length: count }, (_, i) => offset + i)];
+    fact.wrote = [...(fact.wrote || []), offset];
   }
   for (const fact of facts.values()) {
     if (!fact.news && fact.was > 0 && fact.state === "used") fact.news = "ref";
@@ -125,16 +145,16 @@ function drawCard(card, fact, level, data, W) {
   }
   const [number, own, note, pill] = card.firstElementChild.children;
   setText(number, fact.id);
-  const most = level.name === "large" ? 5 : 3;
+  const most = Math.max(Math.floor((level.card - (level.name === "large" ? 92 : 68) - (fact.news ? 24 : 0)) / 17), 1);
   const badges = owners.length > most ? [...owners.slice(0, most - 1), -1] : owners;
   each(own, badges, () => make("i", "badge"), (badge, place) => {
     if (place >= 0) return paintBadge(badge, place);
     setText(badge, `+${owners.length - most + 1}`);
     setAttrs(badge, { style: null, "data-s": null });
   });
-  const words = { new: W("new"), source: `${fact.was >= 0 ? fact.was : ref}→${ref}`, ref: `${fact.was}→${ref}` };
+  const words = { new: W("new"), source: `${fact.was ?? ref}→${ref}`, ref: `${fact.was}→${ref}` };
   setText(note, (level.name === "large" || fact.state === "used") && words[fact.news] ? words[fact.news] : "");
-  const quiet = fact.state === "free" ? W("free") : W(level.name === "large" && card.clientWidth > 150 * level.width / 104 ? "cached" : "cached.short");
+  const quiet = fact.state === "free" ? W("free") : W(level.card > 150 ? "cached" : "cached.short");
   setText(pill, fact.state === "used" ? `ref ${ref}` : quiet);
   setAttrs(pill, { class: fact.state === "used" ? "ref" : "ref none" });
   drawCardSlots(card.lastElementChild, fact, level, data);
@@ -149,7 +169,7 @@ function drawCardSlots(box, fact, level, data) {
   const owners = fact.owners || [];
   if (big) {
     box.style.gridTemplateColumns = "";
-    const full = fact.state === "cached" ? "var(--cached)" : tintOf(owners, wrote.size ? 55 : 32);
+    const full = fact.state === "cached" ? "var(--cached)" : tintOf(owners, wrote.size ? FRESH : 32);
     each(box, [0], () => make("span", "slot"), (slot) => {
       setAttrs(slot, { class: "slot", style: `background:${full};width:${(100 * fact.filled) / data.size}%` });
       slot.replaceChildren();
@@ -159,7 +179,7 @@ function drawCardSlots(box, fact, level, data) {
   drawSlots(box, data.size, null, (offset) => {
     if (offset >= fact.filled) return { text: "" };
     const fresh = wrote.has(offset);
-    const tint = fact.state === "cached" ? "var(--cached)" : tintOf(owners, fresh ? 55 : 20);
+    const tint = fact.state === "cached" ? "var(--cached)" : tintOf(owners, fresh ? FRESH : 20);
     return { text: fact.tokens[offset] ?? "", tint, fresh };
   });
 }
@@ -167,7 +187,7 @@ function drawCardSlots(box, fact, level, data) {
 /** A square with its number; its owner's tint, split where it is shared. */
 function drawTiny(card, fact, level, data) {
   const owners = fact.owners || [];
-  const tint = fact.state === "used" ? tintOf(owners, fact.wrote ? 60 : 38) : "";
+  const tint = fact.state === "used" ? tintOf(owners, fact.wrote ? 60 : 36) : "";
   setAttrs(card, { style: tint ? `background:${tint}` : null });
   if (level.name === "dot") return card.replaceChildren(make("u"));
   if (card.childElementCount !== 2) card.replaceChildren(make("b", "num"), make("s"));

@@ -11,11 +11,11 @@ function drawTable(box, data, W) {
   setText(said, W("alt", { k: data.index, n: data.last, sentence: `${data.say.head} ${data.say.text}` }));
   const heads = ["sequence", "state", "tokens", "written", "table"].map((name) => W(`table.${name}`));
   fill(sequences, W("logical"), heads, data.seqs.map((row) => [
-    letter(row.p), W(`state.${row.state}`), row.n, row.w, row.b.map(([physical]) => physical).join(", "),
+    letter(row.p), W(`state.${row.state}`), row.n, row.w, row.b.join(", "),
   ]));
   const columns = ["block", "state", "ref", "owners", "filled"].map((name) => W(`table.${name}`));
-  fill(blocks, W(`physical.${data.device}`), columns, data.blocks.slice(0, 256).map(([id, cached, filled, owners]) => [
-    id, cached ? W("cached") : W("used"), owners.length, owners.map(letter).join(" "), `${filled}/${data.size}`,
+  fill(blocks, W(`physical.${data.device}`), columns, [...heldBlocks(data).values()].sort((a, b) => a.id - b.id).slice(0, 256).map((fact) => [
+    fact.id, W(fact.state), fact.owners.length, fact.owners.map(letter).join(" "), `${fact.filled}/${data.size}`,
   ]));
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 from core.memory.views import Usage
 from core.trace.step import Trace
 from pages.parts.say import strategy_name
+from pages.parts.strips import Report
 
 
 def taken(usage: Usage) -> int:
@@ -18,7 +19,7 @@ def taken(usage: Usage) -> int:
     return usage.live + usage.reserved + usage.internal
 
 
-def memory_chart(trace: Trace, lang: str, lockstep: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def memory_chart(trace: Trace, lang: str, lockstep: Sequence[Mapping[str, Report]] | None) -> dict[str, Any]:
     """{"cap": slots in the pool, "lines": [{"name", "label", "at": [[step, slots], ...]}]}.
 
     ``at`` holds the first step and every step where the value changes.
@@ -27,7 +28,7 @@ def memory_chart(trace: Trace, lang: str, lockstep: Sequence[Mapping[str, Any]] 
     for index, step in enumerate(trace.steps):
         entries = {usage.strategy: usage for usage in step.usage}
         if lockstep:
-            entries |= {name: entry for name, (entry, _, _) in lockstep[index].items()}
+            entries |= {name: report.usage for name, report in lockstep[min(index, len(lockstep) - 1)].items()}
         for name, usage in entries.items():
             points = lines.setdefault(name, [])
             value = taken(usage)

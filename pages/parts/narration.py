@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.memory import events as ev
 from core.memory.events import Event
 from core.trace.step import Step, Trace
-from pages.parts.say import NARRATORS, rule, token_at
+from pages.parts.say import NARRATORS, depends_on_rule, rule, token_at
 from pages.parts.scene import Scene
 from pages.parts.words import t
 
@@ -28,7 +28,7 @@ class Narration:
 
 
 def narrate(event: Event, step: Step, previous: Step | None, lang: str, trace: Trace | None = None) -> str:
-    """One or two sentences on ``event``, which happened in ``step``; ``previous`` is the step before (or None).
+    """One or two sentences on ``event``, which happened in ``step``; ``previous``: the step before, or None.
 
     With ``trace`` the sentence can name tokens, the block size, what stays free and the sharing rule.
     Raises ValueError for an event type that it has no words for.
@@ -36,7 +36,8 @@ def narrate(event: Event, step: Step, previous: Step | None, lang: str, trace: T
     narrator = NARRATORS.get(type(event))
     if narrator is None:
         raise ValueError(f"there are no words for the event {event.name!r}; add a narrator for it.")
-    return narrator(Scene(step, previous, lang, trace), event)
+    scene = Scene(step, previous, lang, trace)
+    return narrator(scene, event) + (rule(scene) if depends_on_rule(event) else "")
 
 
 def sentence(trace: Trace, index: int, lang: str) -> Narration:
@@ -89,7 +90,7 @@ def _copy(scene: Scene) -> Found:
         text += t("step.copy.too", scene.lang, s=name, source=second.source, target=second.target)
     else:
         text += _more(scene, len(copies) - 1)
-    return "copy", text + _in_place(scene, copies)
+    return "copy", text + _in_place(scene, copies) + rule(scene)
 
 
 def _in_place(scene: Scene, copies: list[Event]) -> str:
@@ -107,7 +108,7 @@ def _swap(scene: Scene) -> Found:
     if not (back or out):
         return None
     if back:
-        names = scene.join(tuple(dict.fromkeys(event.sequence for event in back)))
+        names = scene.join(list(dict.fromkeys(event.sequence for event in back)))
         return "swap", t("step.swap_in", scene.lang, s=names, n=len(back))
     return "swap", t("step.swap_out", scene.lang, n=len(out))
 
@@ -131,8 +132,8 @@ def _prefix(scene: Scene) -> Found:
     mine = [e.block for e in hits if e.sequence == sequence]
     size = scene.block_size
     text = t("step.prefix", scene.lang, s=scene.name(sequence), n=len(mine), blocks=scene.numbers(mine),
-             tokens=len(mine) * size, rule=rule(scene))  # fmt: skip
-    return "share", text + _why_the_hit_ends(scene, sequence, len(mine))
+             tokens=len(mine) * size)  # fmt: skip
+    return "share", text + _why_the_hit_ends(scene, sequence, len(mine)) + rule(scene)
 
 
 def _why_the_hit_ends(scene: Scene, sequence: str, hit: int) -> str:
@@ -155,9 +156,9 @@ def _fork(scene: Scene) -> Found:
     children = [fork.child for fork in forks]
     shares = [e for e in _all(scene, ev.Share) if e.sequence == children[0]]
     ref = max((e.ref for e in _all(scene, ev.Share)), default=1)
-    numbers = {"parent": scene.name(forks[0].parent), "children": scene.join(tuple(children)), "ref": ref}
-    text = t("step.fork", scene.lang, n=len(shares), **numbers, rule=rule(scene))
-    return "share", text
+    start = t("step.fork", scene.lang, n=len(children), children=scene.join(children), parent=scene.name(forks[0].parent))
+    same = t("step.fork.same", scene.lang, n=len(shares), ref=ref)
+    return "share", start + same + rule(scene)
 
 
 def _finish(scene: Scene) -> Found:
@@ -169,10 +170,10 @@ def _finish(scene: Scene) -> Found:
     dropped = [e for e in events if e.reason == "dropped"]
     text = _say(scene, events[0])
     if len(dropped) == len(events) and len(events) > 1:
-        names = scene.join(tuple(e.sequence for e in events))
+        names = scene.join([e.sequence for e in events])
         text = t("step.dropped", scene.lang, s=names, n=len(events))
     elif len(events) > 1:
-        text += t("step.finish.too", scene.lang, s=scene.join(tuple(e.sequence for e in events[1:])))
+        text += t("step.finish.too", scene.lang, s=scene.join([e.sequence for e in events[1:]]))
     text += t("step.given_back", scene.lang, n=freed)
     if kept:
         text += t("step.cached", scene.lang, n=kept)

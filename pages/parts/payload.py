@@ -11,7 +11,7 @@ from pages.parts.labels import Labels
 from pages.parts.memory_chart import memory_chart
 from pages.parts.narration import Narration, sentence
 from pages.parts.sides import MAX_POOL, changes, logical_side, physical_side
-from pages.parts.strips import strips
+from pages.parts.strips import Report, strips
 from pages.parts.transport import JUMPS, kinds, marks
 from pages.parts.words import t
 
@@ -29,7 +29,7 @@ def build_payload(
     busy: bool = False,
     lecture: bool = False,
     gate: Mapping[str, Any] | None = None,
-    lockstep: Sequence[Mapping[str, Any]] | None = None,
+    lockstep: Sequence[Mapping[str, Report]] | None = None,
     can_step_live: bool = False,
 ) -> dict[str, Any]:
     """The stage's payload for step ``index`` of ``trace``. JSON-able; nothing in it refers to the trace.
@@ -37,7 +37,7 @@ def build_payload(
     ``selection``: {"block": id} or {"sequence": id}; None leaves to the browser what it has selected.
     ``gate``: {"id", "question", "kind": "block" | "choice", "options": [{"id", "label"}], "answer", "result":
     {"answer", "truth", "correct", "text"}}: a prediction asked for, and, once "result" is there, its outcome.
-    ``lockstep``: per step {strategy: (usage, runs, waiting)}, see ``core.compare.lockstep``.
+    ``lockstep``: per step {strategy: report}, as ``core.compare.lockstep`` gives it.
     ``can_step_live``: whether Step at the end of the trace runs the engine. An index outside the trace is
     taken as its nearest step; a trace without steps gives an empty pool.
     """
@@ -74,7 +74,7 @@ def about(trace: Trace, lang: str) -> list[str]:
     return [text for text in texts if text] + [t("about.size", lang, n=size), t("about.blocks", lang, n=blocks)]
 
 
-def _step(trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def _step(trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Report]] | None) -> dict[str, Any]:
     labels = Labels(trace)
     step = trace.steps[index]
     there = kinds(step.events)
@@ -111,12 +111,13 @@ def _empty(lang: str) -> dict[str, Any]:
         "seqs": [],
         "over": [],
         "more": 0,
-        "blocks": [],
-        "ct": {},
+        "cached": [],
+        "others": [],
+        "ref": {},
         "host": [],
         "used": 0,
-        "cached": 0,
-        "live": 0,
+        "kept": 0,
+        "held_tokens": 0,
         "did": {},
         "strips": [],
         "chart": None,

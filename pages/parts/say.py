@@ -21,6 +21,11 @@ def rule(scene: Scene) -> str:
     return t(f"rule.{known}", scene.lang)
 
 
+def depends_on_rule(event: Event) -> bool:
+    """Whether what this event says holds under one sharing rule only."""
+    return isinstance(event, (ev.Copy, ev.Fork)) or (isinstance(event, ev.Share) and event.cause != "swap")
+
+
 def _arrive(scene: Scene, event: ev.Arrive) -> str:
     request = scene.request(event.request)
     name = scene.request_name(event.request)
@@ -30,9 +35,17 @@ def _arrive(scene: Scene, event: ev.Arrive) -> str:
     return t("say.arrive", scene.lang, name=name, prompt=prompt, new=request.max_new_tokens)
 
 
-def _queue(scene: Scene, event: ev.Wait | ev.Reject) -> str:
+def _wait(scene: Scene, event: ev.Wait) -> str:
+    """``need`` and ``have`` are in blocks, sequences or tokens: the reason says which."""
+    reason = event.reason if event.reason in ("sequences", "tokens", "watermark") else "blocks"
     name = scene.request_name(event.request)
-    return t(f"say.{event.name}", scene.lang, name=name, need=event.need, have=event.have)
+    return t(f"say.wait.{reason}", scene.lang, name=name, need=event.need, have=event.have)
+
+
+def _reject(scene: Scene, event: ev.Reject) -> str:
+    key = "say.reject.blocks" if event.have == scene.num_blocks else "say.reject.limit"
+    name = scene.request_name(event.request)
+    return t(key, scene.lang, name=name, need=event.need, have=event.have)
 
 
 def _admit(scene: Scene, event: ev.Admit) -> str:
@@ -42,7 +55,7 @@ def _admit(scene: Scene, event: ev.Admit) -> str:
 def _fork(scene: Scene, event: ev.Fork) -> str:
     shared = [e for e in scene.step.events if isinstance(e, ev.Share) and e.sequence == event.child]
     child, parent = scene.name(event.child), scene.name(event.parent)
-    return t("say.fork", scene.lang, child=child, parent=parent, n=len(shared), rule=rule(scene))
+    return t("say.fork", scene.lang, child=child, parent=parent, n=len(shared))
 
 
 def _allocate(scene: Scene, event: ev.Allocate) -> str:
@@ -66,7 +79,6 @@ def _share(scene: Scene, event: ev.Share) -> str:
         first=first,
         last=first + max(size, 1) - 1,
         n=size,
-        rule=rule(scene),
     )
 
 
@@ -91,7 +103,6 @@ def _copy(scene: Scene, event: ev.Copy) -> str:
         less=len(others),
         tokens=event.tokens,
         token=written,
-        rule=rule(scene),
     )
 
 
@@ -128,7 +139,7 @@ def _write(scene: Scene, event: ev.Write) -> str:
 
 def _last_holder(scene: Scene, event: ev.Write) -> bool:
     """Whether others listed the block before this step or earlier in it, and only the writer does now."""
-    if not 0 < event.offset or scene.holders_at(event).ref(event.block) != 1:
+    if event.offset == 0 or scene.holders_at(event).ref(event.block) != 1:
         return False
     lost = [e for e in scene.step.events if isinstance(e, ev.Copy) and e.source == event.block]
     return bool(lost)
@@ -212,8 +223,8 @@ def _contiguous(scene: Scene, event: ev.Reserve | ev.Grow | ev.GiveBack) -> str:
 
 NARRATORS: dict[type[Event], Narrator] = {
     ev.Arrive: _arrive,
-    ev.Wait: _queue,
-    ev.Reject: _queue,
+    ev.Wait: _wait,
+    ev.Reject: _reject,
     ev.Admit: _admit,
     ev.Fork: _fork,
     ev.Allocate: _allocate,

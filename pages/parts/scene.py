@@ -94,11 +94,13 @@ class Scene:
         """The letter of a sequence; its id when the step does not know it."""
         return self.names.get(sequence, sequence)
 
-    def join(self, sequences: list[str] | tuple[str, ...]) -> str:
-        """Letters in a row: "A, B and C" / "A、B、C"."""
+    def join(self, sequences: list[str]) -> str:
+        """Letters in a row: "A, B and C" / "A、B、C"; more than five as "A, B, … and P"."""
         letters = [self.name(sequence) for sequence in sequences]
+        if len(letters) > 5:
+            letters = [*letters[:3], "…", letters[-1]]
         if self.lang == "zh" or len(letters) < 2:
-            return "、".join(letters) if self.lang == "zh" else "".join(letters)
+            return "、".join(letters)
         return f"{', '.join(letters[:-1])} and {letters[-1]}"
 
     def numbers(self, values: list[int]) -> str:
@@ -118,10 +120,10 @@ class Scene:
         found = (r for r in self.trace.requests if r.id == request) if self.trace else iter(())
         return next(found, None)
 
-    def request_name(self, sequence_or_request: str) -> str:
-        """What the screen calls a request: the letters of its sequences, or its id before it has any."""
-        mine = [s.id for s in self.step.sequences if s.request == sequence_or_request]
-        return self.join(mine[:4]) if mine else sequence_or_request
+    def request_name(self, request: str) -> str:
+        """What the screen calls a request: its id, with the letters of its sequences once it has any."""
+        mine = [s.id for s in self.step.sequences if s.request == request]
+        return f"{request} ({self.join(mine)})" if mine else request
 
     def walk(self) -> Iterator[tuple[Event, Holders]]:
         """The events in order, each with the holders just before it (the same object, moved along)."""
@@ -131,7 +133,7 @@ class Scene:
             holders.apply(event)
 
     def holders_at(self, event: Event) -> Holders:
-        """The holders just before ``event``; those at the end of the step when it is not one of its events."""
+        """The holders just before ``event``; those after the step when it is not one of its events."""
         holders = Holders.after(self.previous, self.num_blocks)
         for other in self.step.events:
             if other is event:

@@ -1,9 +1,7 @@
 """The two sides of the picture as figures: what each sequence sees, what the device holds. Pure.
 
-Rows are short lists, because a payload travels on every click:
-
-    sequence block   [physical, filled, was]            was: the physical block at this place a step ago, or -1
-    pool block       [id, cached, filled, owners, was]  owners: places of sequences; was: ref a step ago, or -1
+A payload travels on every click, so nothing is said twice: a sequence's table is a list of physical blocks (how
+full each is follows from ``written``), and who lists a block follows from the tables that are drawn.
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ from pages.parts.labels import Labels, letter
 
 MAX_POOL = 4096  # blocks drawn; a larger pool shows its first ones and says so
 MAX_SEQUENCES = 32  # sequences drawn in full
-MAX_TOKENS = 1500  # token labels sent in full; beyond that only those of each sequence's last blocks
+MAX_TOKENS = 1000  # token labels sent in full; beyond that only those of each sequence's last blocks
+MAX_SPOKEN = 8  # sequences whose tokens there is room for; with more, only each one's last block is sent
 TAIL_BLOCKS = 2
-GONE = ("finished",)
 
 
 def shown_sequences(step: Step, previous: Step | None) -> tuple[list[int], list[int]]:
@@ -27,7 +25,7 @@ def shown_sequences(step: Step, previous: Step | None) -> tuple[list[int], list[
 
     While there are at most four, those that are over keep their place, so that nothing jumps.
     """
-    over_before = {s.id for s in previous.sequences if s.state in GONE} if previous else set()
+    over_before = {s.id for s in previous.sequences if s.state == "finished"} if previous else set()
     places = range(len(step.sequences))
     if len(step.sequences) <= 4:
         return list(places), []
@@ -43,37 +41,31 @@ def logical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
     before = {s.id: s for s in previous.sequences} if previous else {}
     size = int(trace.meta["block_size"])
     views = [step.sequences[place] for place in shown]
-    tails = sum(len(view.token_ids) for view in views) > MAX_TOKENS
+    tail = 1 if len(views) > MAX_SPOKEN else TAIL_BLOCKS
+    if len(views) <= MAX_SPOKEN and sum(len(view.token_ids) for view in views) <= MAX_TOKENS:
+        tail = MAX_TOKENS
     rows: list[dict[str, Any]] = []
     for place, view in zip(shown, views, strict=True):
-        row = _row(place, view, before.get(view.id), size)
-        row |= _tokens(view, views[: len(rows)], labels, _first_token(view, size, tails))
+        row = _row(place, view, before.get(view.id))
+        row |= _tokens(view, views[: len(rows)], labels, max(len(view.block_table) - tail, 0) * size)
         rows.append(row)
     hidden = len(step.sequences) - len(shown) - len(over)
     return {"seqs": rows, "over": [letter(place) for place in over][-24:], "more": hidden}
 
 
-def _row(place: int, view: SequenceView, before: SequenceView | None, size: int) -> dict[str, Any]:
-    old = before.block_table if before else ()
-    table = []
-    for logical, physical in enumerate(view.block_table):
-        filled = min(max(view.written - logical * size, 0), size)
-        was = old[logical] if logical < len(old) and old[logical] != physical else -1
-        table.append([physical, filled, was])
+def _row(place: int, view: SequenceView, before: SequenceView | None) -> dict[str, Any]:
+    """``was``: {logical: physical block at this place a step ago} where it is another one now."""
     row: dict[str, Any] = {"p": place, "id": view.id, "state": view.state, "n": len(view.token_ids)}
-    row |= {"w": view.written, "b": table}
+    row |= {"w": view.written, "b": list(view.block_table)}
+    old = before.block_table if before else ()
+    pairs = enumerate(zip(old, view.block_table, strict=False))
+    if was := {logical: one for logical, (one, two) in pairs if one != two}:
+        row["was"] = was
     if before is None:
         row["new"] = True
     elif before.state != view.state:
         row["changed"] = True
     return row
-
-
-def _first_token(view: SequenceView, size: int, tails: bool) -> int:
-    """The first position whose label is sent."""
-    if not tails:
-        return 0
-    return max((len(view.block_table) - TAIL_BLOCKS) * size, 0)
 
 
 def _tokens(view: SequenceView, earlier: list[SequenceView], labels: Labels, first: int) -> dict[str, Any]:
@@ -99,30 +91,33 @@ def _common(one: tuple[int, ...], two: tuple[int, ...]) -> int:
 
 
 def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
-    """The pool: every block that is not free, the host blocks, and how the pool stands."""
+    """The pool beyond what the tables say: cached blocks, blocks of sequences that are not drawn, changed counts.
+
+    {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "ref": {id: count a step ago}, "host":
+    [[id, filled]], "used", "kept": blocks in use and cached, "held_tokens": slots that hold a token}
+    """
     step = trace.steps[index]
     previous = trace.steps[index - 1] if index else None
-    owners = _owners(step)
-    refs = {block.id: block.ref for block in previous.blocks} if previous else {}
-    blocks, cached_tokens = [], {}
-    for block in step.blocks:
-        if block.id >= MAX_POOL:
-            continue
-        was = refs.get(block.id, 0)
-        is_cached = block.state == "cached"
-        mine = owners.get(block.id, [])
-        blocks.append([block.id, int(is_cached), block.filled, mine, -1 if was == block.ref else was])
-        if is_cached and len(step.blocks) <= 64:
-            cached_tokens[block.id] = [labels.index(token) for token in block.token_ids]
+    before = {block.id: block.ref for block in previous.blocks} if previous else {}
+    shown, _ = shown_sequences(step, previous)
+    drawn = {block for place in shown for block in step.sequences[place].block_table}
+    pool = [block for block in step.blocks if block.id < MAX_POOL]
+    cached = [block for block in pool if block.state == "cached"]
+    spoken = cached if len(cached) <= MAX_SPOKEN * 4 else []
+    hidden = [block for block in pool if block.state == "used" and block.id not in drawn]
+    owners = _owners(step) if hidden else {}
     used = sum(1 for block in step.blocks if block.state == "used")
-    paged = step.usage[0] if step.usage else None
     return {
-        "blocks": blocks,
-        "ct": cached_tokens,
+        "cached": [
+            [block.id, block.filled, [labels.index(token) for token in block.token_ids] if spoken else []]
+            for block in cached
+        ],
+        "others": [[block.id, block.filled, owners.get(block.id, [])] for block in hidden],
+        "ref": {block.id: before[block.id] for block in pool if before.get(block.id, block.ref) != block.ref},
         "host": [[block.id, block.filled] for block in step.host_blocks],
         "used": used,
-        "cached": len(step.blocks) - used,
-        "live": paged.live if paged else sum(b.filled for b in step.blocks if b.state == "used"),
+        "kept": len(step.blocks) - used,
+        "held_tokens": sum(block.filled for block in step.blocks if block.state == "used"),
     }
 
 

@@ -8,7 +8,7 @@ A strip is a list of segments [kind, length, owners]: what lies where, from slot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from core.memory import events as ev
 from core.memory.views import Usage
@@ -20,25 +20,43 @@ MAX_STRIPS = 4
 Segment = list[Any]
 
 
-def strips(trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+class Report(Protocol):
+    """What is used of a ``core.compare.report.StepReport``."""
+
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def runs(self) -> Sequence[Any]: ...
+    @property
+    def waiting(self) -> Any: ...
+
+
+
+def strips(
+    trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Report]] | None
+) -> list[dict[str, Any]]:
     """One strip a strategy, the contiguous ones first and "paged" last.
 
-    ``lockstep``: per step {name: (usage, runs, waiting)} as ``core.compare.lockstep`` gives it. Without it
-    the runs are those of the trace's own reserve, grow and give_back events.
+    ``lockstep``: per step {name: report} as ``core.compare.lockstep`` gives it. Without it the runs are
+    those of the trace's own reserve, grow and give_back events.
     """
     step = trace.steps[index]
     usage = {entry.strategy: entry for entry in step.usage}
     runs = _runs_of_events(trace, index)
-    if lockstep:
-        for name, (entry, its_runs, _) in lockstep[index].items():
-            usage[name] = entry
-            runs[name] = [(run.start, run.length, run.owner, run.live) for run in its_runs]
+    waiting: dict[str, Any] = {}
+    for name, report in lockstep[min(index, len(lockstep) - 1)].items() if lockstep else ():
+        usage[name] = report.usage
+        waiting[name] = report.waiting
+        runs[name] = [(run.start, run.length, run.owner, run.live) for run in report.runs]
     place = {view.id: number for number, view in enumerate(step.sequences)}
     names = [name for name in usage if name != "paged"][: MAX_STRIPS - 1]
-    rows = [_row(usage[name], _contiguous(usage[name], runs.get(name, []), place), lang) for name in names]
+    rows = [
+        _row(usage[name], _contiguous(usage[name], runs.get(name, []), place), _note(usage[name], waiting.get(name), lang), lang)
+        for name in names
+    ]
     if "paged" in usage:
-        rows.append(_row(usage["paged"], _paged(step, usage["paged"], int(trace.meta["block_size"])), lang))
-        rows[-1]["note"] = t("stage.left", lang, n=_blocks_left(trace, step))
+        left = t("stage.left", lang, n=_blocks_left(trace, step))
+        rows.append(_row(usage["paged"], _paged(step, usage["paged"], int(trace.meta["block_size"])), left, lang))
     return rows
 
 
@@ -46,13 +64,13 @@ def _blocks_left(trace: Trace, step: Step) -> int:
     return int(trace.meta["num_blocks"]) - sum(1 for block in step.blocks if block.state == "used")
 
 
-def _row(usage: Usage, segments: list[Segment], lang: str) -> dict[str, Any]:
+def _row(usage: Usage, segments: list[Segment], note: str, lang: str) -> dict[str, Any]:
     return {
         "name": usage.strategy,
         "label": strategy_name(usage.strategy, lang),
         "segs": segments,
         "useful": useful(usage),
-        "note": _note(usage, lang),
+        "note": note,
     }
 
 
@@ -62,8 +80,10 @@ def useful(usage: Usage) -> int | None:
     return round(100 * usage.live / taken) if taken else None
 
 
-def _note(usage: Usage, lang: str) -> str:
-    """What this strategy pays just now: who waits, else what was copied, else what is left."""
+def _note(usage: Usage, head: Any, lang: str) -> str:
+    """What this strategy pays just now: who waits and why, else what was copied, else what is left."""
+    if head is not None and head.reason in ("full", "fragmented"):
+        return t(f"stage.why.{head.reason}", lang, need=head.need, free=head.free, longest=head.longest)
     if usage.waiting:
         return t("stage.waits", lang, n=usage.waiting)
     if usage.copied:
@@ -100,7 +120,7 @@ def _contiguous(usage: Usage, runs: list[tuple[int, int, str, int]], place: dict
     for start, length, owner, live in sorted(runs):
         if start > at:
             segments.append([gap, start - at, []])
-        who = [place[owner]] if owner in place else []
+        who = [place[name] for name in owner.split("+") if name in place]
         segments += [["live", live, who]] if live else []
         segments += [["empty", length - live, who]] if length > live else []
         at = start + length
@@ -122,7 +142,7 @@ def _paged(step: Step, usage: Usage, size: int) -> list[Segment]:
         total[0] += filled.get(block, 0)
         total[1] += size - filled.get(block, 0)
     segments: list[Segment] = []
-    for owners, (live, empty) in sorted(sums.items()):
+    for owners, (live, empty) in sorted(sums.items(), key=lambda item: (-len(item[0]), item[0])):
         segments += [["live", live, list(owners)]] if live else []
         segments += [["empty", empty, list(owners)]] if empty else []
     segments += [["cached", usage.cached, []]] if usage.cached else []
