@@ -111,6 +111,25 @@ class PagedBatch:
         """Whether every sequence computes at most one token."""
         return self.max_q <= 1
 
+    def launch(self, query_heads: int, kv_heads: int, dim: int, dtype: torch.dtype) -> tuple[Tensor, int]:
+        """The GPU kernels' plan: prefill's tile list [tiles, 2] int32, decode's splits (0: no such rows)."""
+        name = ("launch", query_heads, kv_heads, dim, dtype)
+        if name not in self.plans:
+            from kernels.decode import choose_splits, decode_config
+            from kernels.prefill import prefill_config, tile_list
+
+            group, device = query_heads // kv_heads, self.kv_lens.device
+            block_q = prefill_config(group, dim, dtype)["BLOCK_M"] // group
+            tiles = torch.tensor(tile_list(self.q_lens, self.lens, block_q), dtype=torch.int32, device=device)
+            singles = sum(q == 1 for q in self.q_lens)
+            cores = (
+                torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+            )
+            tile = decode_config(group, dim, dtype)["TILE"]
+            splits = choose_splits(singles, kv_heads, self.max_kv, cores, tile) if singles else 0
+            self.plans[name] = tiles.reshape(-1, 2), splits
+        return self.plans[name]
+
 
 def check_blocks(batch: PagedBatch, num_blocks: int) -> None:
     """Raise ValueError where a table names a block that the pool does not have."""

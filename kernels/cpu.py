@@ -18,6 +18,7 @@ Memory traffic: keys and values once, 2 * sum(kv_lens) * Hkv * D * element_size 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -64,6 +65,12 @@ def store_kv_cpu(
         k, v = k[keep], v[keep]
     k_cache[block, offset] = k
     v_cache[block, offset] = v
+
+
+def copy_blocks_cpu(store: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
+    """Copy whole blocks: one gather into a staging tensor, then one scatter out of it."""
+    source, target = torch.tensor(pairs, dtype=torch.int64).unbind(1)
+    store.index_copy_(0, target, store.index_select(0, source))
 
 
 def attention_cpu(

@@ -202,7 +202,8 @@ def _install(packed: Packed, layers: list[tuple[str, nn.Linear]], shared: set[in
 def pack_linears(model: nn.Module, *, keep_dense: bool = False) -> PackReport:
     """Let the model's `nn.Linear` layers on the CPU run on packed weights, where that is right and faster.
 
-    Other layers (GPT-2's Conv1D, embeddings) are left alone. ``keep_dense`` keeps the plain weights too. Hold the model's lock. Packing a model twice packs what is still plain.
+    Other layers (GPT-2's Conv1D, embeddings) are left alone. ``keep_dense`` keeps the plain weights too. Hold
+    the model's lock. Packing a model twice packs what is still plain.
     """
     shared = {
         p.data_ptr() for m in model.modules() if type(m) is not nn.Linear for p in m.parameters(recurse=False)
