@@ -106,8 +106,8 @@ def lockstep(
     finals = final_lengths(trace)
     followers = Lockstep(
         [name for name in names if name != PAGED], capacity=capacity_of(trace), block_size=size,
-        policy=policy,        max_model_len=max_model_len or max_model_len_of(trace), estimate=estimate, overflow=overflow,
-        final_lengths=finals if know_lengths or hindsight else None, hindsight=hindsight,
+        max_model_len=max_model_len or max_model_len_of(trace), policy=policy, estimate=estimate,
+        overflow=overflow, final_lengths=finals if know_lengths or hindsight else None, hindsight=hindsight,
     )  # fmt: skip
     requests = {request.id: request for request in trace.requests}
     result: list[dict[str, StepReport]] = []

@@ -145,14 +145,12 @@ class Ledger:
     def _fork_and_end(self, follower: Follower) -> None:
         script, depth = follower.script, follower.depth
         born = [t for t in script.born.get(depth, ()) if t.id not in follower.filled]
-        born = [t for t in born if t.id not in self.stopped]
+        born = [t for t in born if t.id not in self.stopped and (t.end is None or t.end > depth)]
         parents = {track.parent for track in born}
         over = script.ends.get(depth, [])
         self._end([t for t in over if t.id not in parents])
         follower.forks, follower.ending = born, [t for t in over if t.id in parents]
         self._settle(follower)
-        if script.over and depth >= script.depth and not follower.forks:
-            self.leave(follower)
 
     def _settle(self, follower: Follower) -> tuple[str, Need] | None:
         """Place the forks, then let go of what they copied from. What is lacking, if a fork finds no room."""
@@ -164,6 +162,8 @@ class Ledger:
             self._measure_room(follower)
         self._end(follower.ending)
         follower.ending = []
+        if follower.script.over and follower.depth >= follower.script.depth:
+            self.leave(follower)
         return None
 
     def _fork(self, follower: Follower, track: Track) -> Need | None:
