@@ -9,7 +9,17 @@ from __future__ import annotations
 import streamlit as st
 
 _SCRIPT = """
+// A switch that was clicked with the mouse must not keep the keys that step through the lesson.
+function letGo() {
+  const held = document.activeElement;
+  if (held?.matches("[role=radio], input[type=checkbox]") && !held.matches(":focus-visible")) held.blur();
+}
+
 export default function ({ data }) {
+  if (!window.__pagedKvLetGo) {
+    window.__pagedKvLetGo = () => setTimeout(letGo, 50);
+    document.addEventListener("click", window.__pagedKvLetGo, true);
+  }
   document.documentElement.lang = data.lang;
   const url = new URL(window.location.href);
   for (const [name, value] of Object.entries(data)) {

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.config import EngineConfig
 from core.memory.views import RequestView
+from core.scenarios import SCENARIOS
 from core.trace.step import Trace
 from pages.parts import models, settings
 from pages.parts.models import Wanted
@@ -27,6 +29,23 @@ MAX_POOL_BYTES = 2 << 30  # all tabs together
 FAST_ANSWER = 0.15  # seconds for which a click waits: most steps of the default model take less
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A live run that somebody wants. ``requests``: arguments of ``Engine.submit``."""
+
+    wanted: Wanted
+    config: EngineConfig
+    requests: tuple[Mapping[str, Any], ...]
+    scenario: str | None = None
+
+
+def wish_of(chosen: Mapping[str, Any]) -> Wish:
+    """The run that the settings describe. Raises ValueError with a sentence."""
+    common = settings.submission(chosen)
+    requests = tuple({"prompt": text} | common for text in settings.prompts(chosen))
+    return Wish(settings.wanted(chosen), settings.engine_config(chosen), requests)
+
+
 @dataclass(eq=False)
 class Run:
     """What this tab has of a live run. When Streamlit drops the tab's state, the pool goes back."""
@@ -35,8 +54,8 @@ class Run:
     session: LiveSession | None = None
     key: str = ""  # of ``session`` in the registry
     begun: int = 0
-    pending: dict[str, Any] | None = None  # settings of a run that begins when its model is here
-    waiting_for: Wanted | None = None
+    pending: Wish | None = None  # begins when its model is here
+    waiting_for: Wanted | None = None  # the model whose arrival this tab follows
     notices: list[str] = field(default_factory=list)
     drawn: int = -1  # revision on the screen
     follow: bool = True  # whether the screen goes along when a new step arrives
@@ -95,7 +114,7 @@ def can_step() -> bool:
 
 
 def news() -> bool:
-    """Whether something has happened that is not on the screen yet."""
+    """Whether the worker has done something that is not on the screen yet."""
     mine = run()
     return mine.session is not None and mine.session.revision != mine.drawn
 
@@ -127,33 +146,40 @@ def go_live() -> None:
 
 def start() -> None:
     """Callback: begin a new run with the settings as they are, now or when the model has arrived."""
-    mine, chosen = run(), dict(settings.values())
-    mine.notices = []
     try:
-        settings.prompts(chosen)
-        settings.engine_config(chosen)
-        wanted = settings.wanted(chosen)
+        wish = wish_of(settings.values())
     except ValueError as error:
-        mine.notices = [str(error)]
+        run().notices = [str(error)]
         return
+    _want(wish)
+
+
+def start_scenario(name: str) -> None:
+    """Callback: run a recorded lesson's requests live, in its own pool."""
+    scenario = SCENARIOS[name]
+    _want(Wish(Wanted(scenario.model), scenario.config, scenario.requests, name))
+
+
+def _want(wish: Wish) -> None:
+    mine = run()
+    mine.notices, mine.waiting_for = [], wish.wanted
     view().source = "live"
-    arrival = models.store().look(wanted)
+    arrival = models.store().request(wish.wanted)
     if arrival.phase == "ready":
-        _begin(arrival.model, chosen)
-        return
-    mine.pending, mine.waiting_for = chosen, wanted
-    models.store().request(wanted)
+        _begin(arrival.model, wish)
+    else:
+        mine.pending = wish
 
 
 def begin_pending() -> None:
     """Begin the run that waits for its model, if the model is here; drop it if the model cannot come."""
     mine = run()
-    if mine.pending is None or mine.waiting_for is None:
+    if mine.pending is None:
         return
-    arrival = models.store().look(mine.waiting_for)
+    arrival = models.store().look(mine.pending.wanted)
     if arrival.phase == "ready":
-        chosen, mine.pending = mine.pending, None
-        _begin(arrival.model, chosen)
+        wish, mine.pending = mine.pending, None
+        _begin(arrival.model, wish)
     elif arrival.phase == "failed":
         mine.pending, mine.notices = None, [arrival.sentence]
 
@@ -164,17 +190,17 @@ def drop_pending() -> None:
     mine.pending = mine.waiting_for = None
 
 
-def _begin(model: Any, chosen: Mapping[str, Any]) -> None:
-    """Open a session and hand in the prompts. When none is accepted, the run before stays as it was."""
+def _begin(model: Any, wish: Wish) -> None:
+    """Open a session and hand in the requests. When none is accepted, the run before stays as it was."""
     mine = run()
     mine.begun += 1
     key = f"{mine.tab}.{mine.begun}"
     try:
-        session = registry().open(key, model, settings.engine_config(chosen), prove=view().proof)
+        session = registry().open(key, model, wish.config, prove=view().proof, scenario=wish.scenario)
     except ValueError as error:
         mine.notices = [str(error)]
         return
-    if not _hand_in(session, chosen):
+    if not _hand_in(session, wish.requests):
         registry().close(key)
         return
     if mine.key:
@@ -185,18 +211,13 @@ def _begin(model: Any, chosen: Mapping[str, Any]) -> None:
     step()
 
 
-def _hand_in(session: LiveSession, chosen: Mapping[str, Any]) -> int:
-    """Submit every prompt; how many were accepted. Each refusal becomes a notice with its numbers."""
+def _hand_in(session: LiveSession, requests: Iterable[Mapping[str, Any]]) -> int:
+    """Submit every request; how many were accepted. Each refusal becomes a notice with its numbers."""
     mine, accepted = run(), 0
     mine.notices = []
-    try:
-        texts, arguments = settings.prompts(chosen), settings.submission(chosen)
-    except ValueError as error:
-        mine.notices = [str(error)]
-        return 0
-    for text in texts:
+    for request in requests:
         try:
-            session.submit(text, **arguments)
+            session.submit(**request)
             accepted += 1
         except (ValueError, RuntimeError) as error:
             mine.notices.append(str(error))
@@ -205,9 +226,15 @@ def _hand_in(session: LiveSession, chosen: Mapping[str, Any]) -> int:
 
 def add() -> None:
     """Callback: hand the prompts of the side bar in to the run that is going on."""
-    session = run().session
-    if session is not None:
-        _hand_in(session, settings.values())
+    mine = run()
+    if mine.session is None:
+        return
+    try:
+        requests = wish_of(settings.values()).requests
+    except ValueError as error:
+        mine.notices = [str(error)]
+        return
+    _hand_in(mine.session, requests)
 
 
 def cancel(request_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.trace.step import Proof, Trace
+from core.trace.step import Trace
 from pages.parts import library, live, model_status, side_bar, transport
 from pages.parts.address import show_address
 from pages.parts.guard import sentence_on_error
@@ -30,7 +30,7 @@ def show() -> None:
     with st.sidebar:
         side_bar.show(lang)
     st.fragment(_stage)()
-    st.session_state.polling = live.busy()
+    st.session_state.polling = _unsettled()
     if st.session_state.polling:
         st.fragment(_wait_for_step, run_every=0.2)()
 
@@ -76,7 +76,7 @@ def _top_line(lang: str) -> None:
                 key=f"lesson_{name}",
                 on_click=_choose_lesson,
                 args=(name,),
-                help=library.note(name, lang),
+                help=library.note(name, lang) or None,
                 width="stretch",
                 type="tertiary",
             )
@@ -126,10 +126,12 @@ def _stage() -> None:
             live.catch_up()
         live.show_notices(lang)
         trace = shown_trace(place)
-        if trace is None or not trace.steps:
+        if trace is None:
             st.info(t("live.none" if place.source == "live" else "live.no_lessons", lang))
             return
         index = place.index(trace)
+        if place.source == "recorded" and place.lesson and (look := library.look(place.lesson, index, lang)):
+            st.caption(look)
         is_live = place.source == "live"
         payload = build_payload(
             trace,
@@ -143,20 +145,26 @@ def _stage() -> None:
             can_step_live=is_live and live.can_step(),
         )
         if place.proof:
-            payload["about"].append(proof_text(trace.steps[index].proof, lang))
+            payload["about"].append(proof_text(trace, index, lang))
         show_stage(payload, key=STAGE_KEY, on_action=_act)
         lesson = place.lesson if place.source == "recorded" else None
         show_address(lang=lang, lesson=lesson, step=index if lesson else None)
-    if live.busy() and not st.session_state.get("polling"):
+    if _unsettled() and not st.session_state.get("polling"):
         st.rerun()  # a slow step: the next full run places the fragment that waits for it
 
 
-def proof_text(proof: Proof | None, lang: str) -> str:
+def proof_text(trace: Trace, index: int, lang: str) -> str:
     """The largest logit difference of a step from the dense pass, in words; or that none was recorded."""
+    proof = trace.steps[index].proof if trace.steps else None
     if proof is None:
         return t("live.proof.none", lang)
     same = t("live.proof.same" if proof.same_argmax else "live.proof.other", lang)
     return t("live.proof.value", lang, diff=f"{proof.max_abs_logit_diff:.1e}", same=same)
+
+
+def _unsettled() -> bool:
+    """Whether the live run on the screen is going to change, or has changed since it was drawn."""
+    return view().source == "live" and (live.busy() or live.news())
 
 
 def _wait_for_step() -> None:

@@ -6,9 +6,11 @@ import streamlit as st
 
 from core.models.errors import FetchError
 from core.models.registry import MODELS
+from core.scenarios import SCENARIOS
 from pages.parts import controls, live, models, settings
 from pages.parts.model_status import title
 from pages.parts.models import Wanted
+from pages.parts.view import view
 from pages.parts.words import t
 
 MAX_LISTED = 12  # requests with a cancel button
@@ -27,6 +29,16 @@ def show(lang: str) -> None:
         icon=":material/play_arrow:",
         width="stretch",
     )
+    lesson = view().lesson if view().source == "recorded" else None
+    if lesson in SCENARIOS:
+        st.button(
+            t("live.start_lesson", lang),
+            key="start_lesson",
+            on_click=live.start_scenario,
+            args=(lesson,),
+            icon=":material/school:",
+            width="stretch",
+        )
     st.button(
         t("live.add", lang),
         key="add",

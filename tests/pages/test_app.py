@@ -24,7 +24,7 @@ def lesson_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """Two recorded lessons of the tests' own, and no model that would be fetched."""
     for name in ("a-first", "b-second"):
         (tmp_path / f"{name}.kvtrace.json.gz").write_bytes(gzip.compress(EXAMPLE.read_bytes()))
-    monkeypatch.setattr(library, "_LESSONS", tmp_path)
+    monkeypatch.setattr(library, "LESSONS", tmp_path)
     monkeypatch.setenv(library.EXTRA_FOLDER, "")
     store = ModelStore(lambda wanted, progress, terms: pytest.fail("a model was asked for"))
     monkeypatch.setattr(models, "store", lambda: store)

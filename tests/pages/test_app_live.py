@@ -27,7 +27,7 @@ def registry(
     """No lessons, a store that hands out a tiny model, and a registry of the test's own."""
     from core.engine.session import SessionRegistry
 
-    monkeypatch.setattr(library, "_LESSONS", tmp_path)
+    monkeypatch.setattr(library, "LESSONS", tmp_path)
     store = ModelStore(lambda wanted, progress, terms: tiny("llama"))
     monkeypatch.setattr(models, "store", lambda: store)
     own = SessionRegistry(1 << 24)
@@ -142,3 +142,16 @@ def test_a_closed_tab_gives_its_pool_back(registry: SessionRegistry) -> None:
             break
         time.sleep(0.02)
     assert registry.num_bytes == 0
+
+
+def test_looking_at_a_lesson_while_the_worker_computes_does_not_spin(
+    registry: SessionRegistry, tmp_path: Path
+) -> None:
+    at = go_live(prompts="Hello there", max_new_tokens=9)
+    at.session_state.run.session.request_step()
+    at.session_state.run.session.wait(5)
+    at.get_by_key("source_switch").set_value("recorded").run()
+    assert not at.exception
+    assert at.session_state.polling is False
+    at.get_by_key("source_switch").set_value("live").run()
+    assert stage(at)["index"] == 1
