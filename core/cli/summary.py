@@ -22,7 +22,7 @@ def answers(trace: Trace, text: Callable[[str], str]) -> Iterable[str]:
     for request, sequences in results:
         yield f"{request.id}  {request.prompt_text!r}"
         for s in sequences:
-            score = f"  ({s.logprob:.4f})" if s.logprob is not None and request.mode == "beam" else ""
+            score = f"  (score {_score(request, s):.4f})" if request.mode == "beam" else ""
             yield f"  {s.id}{score}  {text(s.id)!r}"
 
 
@@ -36,8 +36,17 @@ def _results(trace: Trace, request: RequestView) -> list[SequenceView]:
     }
     mine = [s for s in last if s.request == request.id and s.id not in dropped]
     if request.mode == "beam":
-        mine.sort(key=lambda s: -(s.logprob if s.logprob is not None else float("-inf")))
+        mine.sort(key=lambda s: -_score(request, s))
     return mine
+
+
+def _score(request: RequestView, s: SequenceView) -> float:
+    """What beams compete by: the sum of the log-probabilities over length ** length penalty."""
+    length = len(s.token_ids) - len(request.prompt_token_ids)
+    if s.logprob is None or not length:
+        return float("-inf")
+    penalty: float = request.sampling.get("length_penalty", 1.0)
+    return s.logprob / length**penalty
 
 
 def _peak(events: Iterable[Event]) -> int:
