@@ -66,13 +66,15 @@ def _plain(model: Any) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' own progress bars: the app has its own."""
+    """Without transformers' own progress bars and reports: the app has its own."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(verbosity)
         if shown:
             logging.enable_progress_bar()

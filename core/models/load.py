@@ -25,6 +25,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 MAX_LOADED = 3  # models kept; of more, the one not asked for the longest is let go
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 PROBE = "The capital of France is"
+# Of a model for pictures and text, only the text model is built: its weights' names inside and out.
+OUT_OF_WRAPPER = {r"^language_model\.model\.": "model.", r"^model\.language_model\.": "model."}
 FLAT = 1e-3  # logits of a model that is filled span several units
 
 
@@ -111,6 +113,7 @@ def _device(device: str, dtype: str) -> str:
 def _load(name: str, dtype: str, device: str, progress: Progress, accept_terms: bool) -> LoadedModel:
     """Find the folder, check the config, load, check the model."""
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
     if name in MODELS:
@@ -126,7 +129,7 @@ def _load(name: str, dtype: str, device: str, progress: Progress, accept_terms: 
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except UnsupportedModel:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             raise ValueError(f"the model in {name} cannot be read: {_first_line(error)}") from error
     check_supported(model)
     tokens = ModelTokens(tokenizer, text_config(model.config).vocab_size)
@@ -150,8 +153,14 @@ def _module(folder: Path, config: Any, dtype: Any) -> Any:
     """The causal language model in eval mode; refused where a weight is not in the files."""
     from transformers import AutoModelForCausalLM
 
+    text = text_config(config)
     model, info = AutoModelForCausalLM.from_pretrained(
-        folder, config=config, dtype=dtype, output_loading_info=True, local_files_only=True
+        folder,
+        config=text,
+        dtype=dtype,
+        key_mapping=None if text is config else OUT_OF_WRAPPER,
+        output_loading_info=True,
+        local_files_only=True,
     )
     lost = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if lost:

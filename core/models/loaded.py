@@ -75,5 +75,23 @@ def geometry_of(config: Any, dtype: str) -> Geometry:
         dtype=dtype,
         windows=windows_of(config),
         vocab_size=config.vocab_size,
-        max_positions=config.max_position_embeddings,
+        max_positions=_max_positions(config),
     )
+
+
+def _max_positions(config: Any) -> int:
+    """The most tokens of a sequence.
+
+    Where the rotary frequencies change beyond the length that the model was first trained on ("dynamic" and
+    "longrope"), that length: they are picked by the longest sequence of a packed batch, and would change the
+    others' results.
+    """
+    most = int(config.max_position_embeddings)
+    rope = getattr(config, "rope_parameters", None) or {}
+    for kind in (rope, *(r for r in rope.values() if isinstance(r, dict))):
+        if kind.get("rope_type") in ("dynamic", "longrope"):
+            first = kind.get("original_max_position_embeddings") or getattr(
+                config, "original_max_position_embeddings", None
+            )
+            most = min(most, int(first or most))
+    return most

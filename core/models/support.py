@@ -19,6 +19,7 @@ _OWN = "its attention does not go through the attention interface, so the store 
 _STATE = "it keeps a recurrent state beside or instead of keys and values, and that has no blocks to page"
 _SHARED = "some of its layers read the keys and values of another layer and bring none of their own"
 _CHUNKED = "its layers see chunks of the text, which is neither all past tokens nor a window of them"
+_AHEAD = "its tokens see the tokens after them, so keys and values change with every new token"
 _LATENT = (
     "it caches compressed (latent) keys and values, so those that it hands over differ in their head size"
 )
@@ -53,6 +54,7 @@ _FIELDS = {
     "ssm_cfg": _STATE,
     "mamba_d_state": _STATE,
     "state_size": _STATE,
+    "use_bidirectional_attention": _AHEAD,
 }
 
 
@@ -83,7 +85,7 @@ def _reason(config: Any) -> str | None:
         if kind in REFUSED:
             return REFUSED[kind]
     for field, reason in _FIELDS.items():
-        if getattr(text, field, None):
+        if _is_set(text, field):
             return reason
     if odd := set(getattr(text, "layer_types", None) or ()) - LAYER_TYPES:
         served = " and ".join(sorted(LAYER_TYPES))
@@ -95,10 +97,20 @@ def _reason(config: Any) -> str | None:
     return None
 
 
+def _is_set(config: Any, field: str) -> bool:
+    """Whether the field is there and not 0, False or None; a field that differs between layers is set."""
+    try:
+        return bool(getattr(config, field, None))
+    except Exception:  # transformers' error for such a field, AmbiguousGlobalPerLayerAttributeError, is new
+        return True
+
+
 def _reason_of_model(model: Any) -> str | None:
     """Why the loaded model is refused, or None."""
     if not model.is_backend_compatible():
         return _OWN
+    if any(getattr(m, "is_causal", True) is False and hasattr(m, "layer_idx") for m in model.modules()):
+        return _AHEAD
     if not model.can_generate():
         return "it predicts no next token"
     return None
