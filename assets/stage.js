@@ -3,19 +3,36 @@
 
 const QUEUE = 5; // clicks kept while an answer is on its way
 const PLAY_MS = 900;
-const PATIENCE_MS = 8000; // after that an unanswered action is taken for lost
+const PATIENCE_MS = 5000; // after that an unanswered action is taken for lost
+const HEAD = 24; // units of the heading above each side
+const PLOT = 74; // units of the chart's height, at least
 const stages = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+const STYLE = /*STYLE*/ "";
+
+/** What the small script of the component calls with every payload. */
+function show({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".stage");
   let stage = stages.get(root);
   if (!stage) {
+    const style = make("style");
+    style.textContent = STYLE;
+    root.before(style);
     stage = mount(root);
     stages.set(root, stage);
   }
   stage.trigger = setTriggerValue;
   stage.arrive(data);
   return () => stage.leave();
+}
+
+show.leave = ({ parentElement }) => stages.get(parentElement.querySelector(".stage"))?.leave();
+
+/** Runs when this script arrives: from now on stages are drawn by it, those included that came before it. */
+export default function () {
+  if (window.__pagedKv) return;
+  window.__pagedKv = show;
+  for (const component of window.__pagedKvWaiting?.values() || []) show(component);
 }
 
 function mount(root) {
@@ -107,65 +124,81 @@ function schedule(stage) {
   }, PLAY_MS);
 }
 
-/** Units, room for the two sides, then all parts. */
+/**
+ * Draw everything. The order matters for speed: sizes are read in two places only (here and in `measure`), each
+ * before anything is written that would make the browser lay the page out anew.
+ */
 function draw(stage) {
-  const { root, data, sides } = stage;
+  const { root, data } = stage;
   const W = wordsOf(data.lang);
   const width = root.clientWidth || 1300;
-  const narrow = width < 760;
-  stage.unit = Math.min(Math.max(width / (data.lecture ? 1250 : 1320), narrow ? 1 : 0.8), 2);
-  root.style.setProperty("--u", `${stage.unit.toFixed(4)}px`);
-  root.lang = data.lang === "zh" ? "zh-CN" : "en";
-  root.style.setProperty("--k", isDark(root) ? 1.6 : 1);
-  root.classList.toggle("narrow", narrow);
-  root.classList.toggle("lecture", data.lecture);
+  stage.narrow = width < 760;
+  const unit = Math.min(Math.max(width / (data.lecture ? 1250 : 1320), stage.narrow ? 1 : 0.8), 2);
+  const key = [unit.toFixed(4), isDark(root), stage.narrow, data.lecture, data.lang].join();
+  if (key !== stage.look) {
+    stage.look = key;
+    stage.unit = unit;
+    root.style.setProperty("--u", `${unit.toFixed(4)}px`);
+    root.style.setProperty("--k", isDark(root) ? 1.6 : 1);
+    root.lang = data.lang === "zh" ? "zh-CN" : "en";
+    root.classList.toggle("narrow", stage.narrow);
+    root.classList.toggle("lecture", data.lecture);
+  }
   root.classList.toggle("busy", data.busy);
-  root.dataset.step = data.index;
   drawTop(stage.top, data, W, stage);
   drawStrips(stage.lower.strips, data, W);
   stage.lower.chart.hidden = !data.chart;
-  const height = roomHeight(stage, narrow);
-  const unit = stage.unit;
-  const head = 24;
-  const plot = 74;
-  const full = height / unit - head;
+  drawSides(stage, W, measure(stage));
+  root.dataset.step = data.index;
+  cancelAnimationFrame(stage.linkFrame);
+  stage.linkFrame = requestAnimationFrame(() => refocus(stage));
+  clearTimeout(stage.tableTimer);
+  stage.tableTimer = setTimeout(() => drawTable(stage.heard, stage.data, wordsOf(stage.data.lang)), 60);
+}
+
+/** All sizes that drawing needs, in one go. */
+function measure(stage) {
+  const { root, sides, unit, top, left, right, lower } = stage;
+  const above = Math.min(Math.max(root.getBoundingClientRect().top, 0), 200);
+  let others = 20 * unit; // margins of the parts, and a little air below
+  for (const part of root.children) {
+    if (part !== sides && part !== stage.heard && part !== lower.chart) others += part.offsetHeight;
+  }
+  if (stage.data.chart) others += (PLOT + 24) * unit;
+  return {
+    height: stage.narrow ? 420 * unit : Math.max(window.innerHeight - above - others - 8, 230 * unit),
+    line: [top.line.clientWidth || 300, top.line.clientHeight || 30],
+    rows: left.rows.clientWidth / unit,
+    pool: right.pool.clientWidth / unit,
+    plot: lower.chart.querySelector("svg").clientWidth || 600,
+    tree: stage.beams.clientWidth,
+  };
+}
+
+/** The two sides in the room that is left, the time line, the chart. */
+function drawSides(stage, W, sizes) {
+  const { data, unit } = stage;
+  const full = sizes.height / unit - HEAD;
   // A small pool needs less than there is: the chart of memory over time gets the rest, up to twice its height.
-  const spare = narrow ? 0 : Math.min(Math.max(full - poolHeight(data, stage, full), 0), plot);
+  const spare = stage.narrow ? 0 : Math.min(Math.max(full - poolHeight(data, sizes.pool, full), 0), PLOT);
   const tall = full - spare;
-  stage.lower.chart.style.setProperty("--plot", (plot + spare).toFixed(1));
-  sides.style.height = narrow ? "auto" : `${(height - spare * unit).toFixed(1)}px`;
   const tree = Math.min(beamHeight(data), tall * 0.55);
-  stage.beams.style.setProperty("--tree", tree.toFixed(1));
-  const leftWidth = stage.left.rows.clientWidth / unit;
-  drawLogical(stage.left, data, W, unit, { width: leftWidth, height: tall - tree - (data.over.length || data.queue ? 20 : 0) });
-  drawBeams(stage.beams, data, W);
-  drawPhysical(stage.right, data, W, unit, { width: stage.right.pool.clientWidth / unit, height: tall - 2 }, stage.memory);
-  drawChart(stage.lower.chart, data, W, unit);
-  drawTable(stage.heard, data, W);
-  refocus(stage);
+  setStyle(stage.lower.chart, "--plot", (PLOT + spare).toFixed(1));
+  setStyle(stage.beams, "--tree", tree.toFixed(1));
+  setStyle(stage.sides, "height", stage.narrow ? "auto" : `${(sizes.height - spare * unit).toFixed(1)}px`);
+  drawLine(stage.top, data, W, stage, sizes.line);
+  const below = data.over.length || data.queue || data.more ? 20 : 0;
+  drawLogical(stage.left, data, W, { width: sizes.rows, height: tall - tree - below });
+  drawBeams(stage.beams, data, W, { width: sizes.tree, height: (tree - 26) * unit, unit });
+  drawPhysical(stage.right, data, W, { width: sizes.pool, height: tall - 2 }, stage.memory);
+  drawChart(stage.lower.chart, data, W, { width: sizes.plot, height: (PLOT + spare) * unit });
 }
 
 /** Units of height that the two sides want; it depends on the pool only, so that nothing moves from step to step. */
-function poolHeight(data, stage, most) {
-  const width = stage.right.pool.clientWidth / stage.unit;
+function poolHeight(data, width, most) {
   const { columns, tall, gap } = chooseCards(data.pool, data.size, width, most);
   const rows = Math.ceil(data.pool / columns);
   return Math.max(rows * (tall + gap) + 6, 250 + (data.beams ? 60 : 0));
-}
-
-/** Height that is left for the two sides so that the whole picture ends with the window. */
-function roomHeight(stage, narrow) {
-  if (narrow) return 420 * stage.unit;
-  const { root, sides } = stage;
-  const top = Math.min(Math.max(root.getBoundingClientRect().top, 0), 200);
-  let others = 0;
-  for (const part of root.children) {
-    if (part === sides || part === stage.heard || part.hidden) continue;
-    if (part === stage.lower.chart) part.style.setProperty("--plot", 74);
-    const style = getComputedStyle(part);
-    others += part.offsetHeight + parseFloat(style.marginTop) + parseFloat(style.marginBottom);
-  }
-  return Math.max(window.innerHeight - top - others - 14, 230 * stage.unit);
 }
 
 function refocus(stage) {
@@ -200,6 +233,8 @@ function listen(stage) {
     if (stage.data) refocus(stage);
   });
   sides.addEventListener("click", (event) => pick(stage, thingAt(event.target)));
+  // A button that was clicked gives the keys back: Space plays, it does not click once more.
+  stage.root.addEventListener("click", (event) => event.detail > 0 && event.target.closest("button")?.blur());
   stage.root.addEventListener("pointerenter", () => (window.__pagedKvStage = stage));
   stage.watcher = new ResizeObserver(() => again(stage));
 }

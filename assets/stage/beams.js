@@ -12,19 +12,16 @@ function beamHeight(data) {
   return data.beams ? data.beams.lanes * LANE + 30 : 0;
 }
 
-function drawBeams(box, data, W) {
+function drawBeams(box, data, W, { width, height, unit }) {
   box.hidden = !data.beams;
   if (box.hidden) return;
   const [head, tree] = box.children;
   setText(head.children[0], W("beams"));
   setText(head.children[1], W("beams.sub"));
   const { first, columns, lanes, nodes, edges } = data.beams;
-  tree.style.setProperty("--lanes", lanes);
-  const width = tree.clientWidth || 500;
-  const height = tree.clientHeight || lanes * LANE;
   const step = width / Math.max(columns, 1);
   const lane = height / lanes;
-  const nodeWidth = Math.min(step * 0.7, 92 * (height / (lanes * LANE)));
+  const nodeWidth = Math.min(step * 0.7, 92 * unit);
   const spot = (column, row) => [step * column + nodeWidth / 2 + 4, lane * (row + 0.5)];
   const [drawing, boxes] = tree.children;
   setAttrs(drawing, { viewBox: `0 0 ${width} ${height}` });

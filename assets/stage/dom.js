@@ -29,6 +29,11 @@ function setAttrs(node, attrs) {
   }
 }
 
+/** Set one property of an element's style, unless it is that already. */
+function setStyle(node, name, value) {
+  if (node.style.getPropertyValue(name) !== String(value)) node.style.setProperty(name, value);
+}
+
 /** As many children as `items`, by position: nodes are reused, made by `create`, brought up to date by `update`. */
 function each(parent, items, create, update) {
   while (parent.childElementCount > items.length) parent.lastElementChild.remove();
@@ -91,6 +96,7 @@ function letter(place) {
 
 function paintBadge(node, place) {
   setText(node, letter(place));
+  if (node.dataset.s === String(place)) return;
   node.style.background = hue(place);
   node.style.color = INKS[place % INKS.length];
   node.dataset.s = place;

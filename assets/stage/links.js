@@ -68,7 +68,8 @@ function changeLinks(data, find, box, W) {
     if (entry && to && copies.length <= 2) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
   }
   const fresh = data.did.new || [];
-  if (fresh.length <= MOST_NEW) {
+  const most = find(".pool.large, .pool.compact") ? MOST_NEW : 1; // links would strike out small numbers
+  if (fresh.length <= most) {
     for (const id of fresh) {
       const entry = find(`.lb[data-b="${id}"]`);
       const to = find(`.card[data-b="${id}"]`);

@@ -10,6 +10,7 @@ const ROW_LEVELS = [
   { name: "short", meta: 104, closed: 34, open: 0, slot: 0, line: 24, head: 0, foot: 0, gap: 6, apart: 6 },
   { name: "dense", meta: 84, closed: 30, open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1, apart: 4 },
 ];
+const COUNTED = 92; // units of a block too large to show its tokens: number and count
 const DENSE = 18; // units of a row's height at the densest level, at least
 const FRESH = 55; // per cent of tint in a slot written in this step
 const SLOTS_A_LINE = 8;
@@ -27,7 +28,7 @@ function unpackTokens(seqs, table) {
 
 function blockWidth(level, size, open) {
   if (!open) return level.closed;
-  if (size > MAX_OPEN_SIZE) return 120;
+  if (size > MAX_OPEN_SIZE) return COUNTED;
   return Math.max(Math.min(size, SLOTS_A_LINE) * level.slot, level.closed);
 }
 
@@ -78,7 +79,7 @@ function buildLogical(root) {
   return side;
 }
 
-function drawLogical(side, data, W, unit, room) {
+function drawLogical(side, data, W, room) {
   setText(side.title, W("logical"));
   setText(side.sub, W("logical.sub"));
   const columns = data.seqs.length * DENSE > room.height ? 2 : 1;
@@ -88,7 +89,7 @@ function drawLogical(side, data, W, unit, room) {
   const tokens = unpackTokens(data.seqs, data.tok);
   setAttrs(side.rows, { class: `rows ${level.name}${columns > 1 ? " two" : ""}` });
   const rowHeight = Math.min((room.height * columns) / Math.max(shown.length, 1), 25);
-  side.rows.style.setProperty("--row", Math.max(rowHeight, DENSE).toFixed(2));
+  setStyle(side.rows, "--row", Math.max(rowHeight, DENSE).toFixed(2));
   const wrote = writtenSlots(data);
   eachByKey(side.rows, shown, (row) => row.id, makeRow, (node, row, place) => {
     const perLine = Math.floor((room.width / columns - level.meta) / (level.closed + level.apart));
@@ -122,7 +123,7 @@ function drawRow(node, row, tokens, how) {
   const { W } = how;
   const [badge, counts] = node.firstElementChild.children;
   paintBadge(badge, row.p);
-  node.style.setProperty("--h", hue(row.p));
+  setStyle(node, "--h", hue(row.p));
   node.dataset.s = row.p;
   const state = W(`state.${row.state}`);
   const full = W("tokens", { n: row.n });
@@ -165,6 +166,7 @@ function drawRowBlocks(box, row, tokens, how) {
 }
 
 function clearBlock(node) {
+  node.signature = "";
   setAttrs(node, { "data-b": null, "data-l": null, "data-s": null, style: null });
 }
 
@@ -175,7 +177,15 @@ function drawBlock(node, row, item, tokens, ghost, how) {
   const was = row.was?.[item.logical] ?? -1;
   const open = isOpen(row, item.logical, level) && data.size <= MAX_OPEN_SIZE;
   const isNew = was >= 0 || (data.did.new || []).includes(physical);
-  setAttrs(node, { class: `lb${open ? " open" : " closed"}${isNew ? " news" : ""}`, style: null });
+  const counted = !open && level.open > 0 && data.size > MAX_OPEN_SIZE;
+  const first = item.logical * data.size;
+  const shown = open ? tokens.slice(first, first + data.size) : [];
+  const fresh = Array.from({ length: open ? filled : 0 }, (_, offset) => offset).filter((offset) => how.wrote.has(`${physical}:${offset}`));
+  const next = ghost != null && row.w >= first && row.w < first + data.size ? row.w - first : -1;
+  const signature = JSON.stringify([level.name, data.lang, row.p, item.logical, physical, filled, was, isNew, open, shown, fresh, next]);
+  if (node.signature === signature) return;
+  node.signature = signature;
+  setAttrs(node, { class: `lb${open ? " open" : " closed"}${counted ? " counted" : ""}${isNew ? " news" : ""}`, style: null });
   setAttrs(node, { "data-b": physical, "data-s": row.p, "data-l": item.logical });
   node.title = `${W("block", { l: item.logical })} ↓ ${physical} · ${filled}/${data.size}`;
   const parts = open
@@ -183,7 +193,7 @@ function drawBlock(node, row, item, tokens, ghost, how) {
     : [["span", "fill"], ["span", "down"], ["span", "was"]];
   each(node, parts, ([tag, name]) => make(tag, name), () => {});
   if (node.firstElementChild.className !== parts[0][1]) node.replaceChildren(...parts.map(([tag, name]) => make(tag, name)));
-  setText(node.children[node.childElementCount - 2], open ? `↓ ${physical}` : physical);
+  setText(node.children[node.childElementCount - 2], open ? `↓ ${physical}` : counted ? `↓ ${physical} · ${filled}/${data.size}` : physical);
   setText(node.lastElementChild, was >= 0 && level.name !== "dense" ? W("was", { b: was }) : "");
   if (!open) {
     setAttrs(node.firstElementChild, { style: `width:${(100 * filled) / data.size}%` });
@@ -191,20 +201,17 @@ function drawBlock(node, row, item, tokens, ghost, how) {
   }
   setText(node.firstElementChild, W("block", { l: item.logical }));
   drawSlots(node.children[1], data.size, level, (offset) => {
-    const position = item.logical * data.size + offset;
-    if (offset < filled) {
-      const fresh = how.wrote.has(`${physical}:${offset}`);
-      return { text: tokens[position], tint: tintOf([row.p], fresh ? FRESH : 20), fresh };
-    }
-    return { text: position === row.w && ghost != null ? ghost : "", ghost: position === row.w && ghost != null, title: W("not_written") };
+    const text = shown[offset];
+    if (offset < filled) return { text, tint: tintOf([row.p], fresh.includes(offset) ? FRESH : 20), fresh: fresh.includes(offset) };
+    return offset === next ? { text: ghost, ghost: true, title: W("not_written") } : { text: "" };
   });
 }
 
 /** The slots of a block: full ones tinted, empty ones hatched, the chosen but unwritten token as a ghost. */
 function drawSlots(box, size, level, at) {
   const perLine = Math.min(size, SLOTS_A_LINE);
-  box.style.gridTemplateColumns = `repeat(${perLine}, 1fr)`;
-  if (level) box.style.width = `calc(var(--u) * ${Math.max(perLine * level.slot, level.closed)})`;
+  setStyle(box, "--n", perLine);
+  if (level) setStyle(box, "--w", Math.max(perLine * level.slot, level.closed));
   const offsets = Array.from({ length: size }, (_, offset) => offset);
   each(box, offsets, () => make("span", "", make("i")), (slot, offset) => {
     const { text, tint, fresh, ghost, title } = at(offset);

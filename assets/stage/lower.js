@@ -23,9 +23,8 @@ function drawStrips(box, data, W) {
     each(strip, row.segs, () => make("span", "", make("i")), (segment, [kind, length, owners]) => {
       const share = (100 * length) / all;
       setAttrs(segment, { class: `seg ${kind}` });
-      segment.style.width = `${share}%`;
-      segment.style.background = kind === "live" ? tintOf(owners, FRESH) : "";
-      segment.style.setProperty("--h", owners.length ? hue(owners[0]) : "var(--line)");
+      const tint = kind === "live" ? `background:${tintOf(owners, FRESH)};` : "";
+      setAttrs(segment, { style: `width:${share}%;${tint}--h:${owners.length ? hue(owners[0]) : "var(--line)"}` });
       const text = segmentText(kind, length, owners, share, W);
       setText(segment.firstElementChild, text.short);
       segment.title = text.full;
@@ -48,7 +47,7 @@ function segmentText(kind, length, owners, share, W) {
   return { short: words.find((text) => wide(text) <= room) || "", full: `${words[0]} (${length})` };
 }
 
-function drawChart(box, data, W, unit) {
+function drawChart(box, data, W, { width, height }) {
   const [head, plot] = box.children;
   const [axis, drawing, legend] = plot.children;
   box.hidden = !data.chart || !data.chart.lines.length;
@@ -56,8 +55,6 @@ function drawChart(box, data, W, unit) {
   setText(head.children[0], W("chart"));
   setText(head.children[1], W("chart.sub"));
   setText(axis, `${data.chart.cap} ${W("pool")}`);
-  const width = drawing.clientWidth || 600;
-  const height = drawing.clientHeight || 70;
   const top = 4;
   // Step k holds from k to k + 1, so that the last one has a width too.
   const x = (step) => 2 + ((width - 4) * step) / (data.last + 1);
@@ -81,7 +78,7 @@ function drawChart(box, data, W, unit) {
   ];
   each(drawing, paths, () => make("svg:path"), (node, attrs) => setAttrs(node, { style: null, ...attrs }));
   each(legend, lines, () => make("div", "", make("i"), make("span"), make("b")), (node, line) => {
-    node.style.setProperty("--c", line.colour);
+    setStyle(node, "--c", line.colour);
     setText(node.children[1], line.label);
     setText(node.children[2], valueAt(line, data.index));
   });

@@ -3,7 +3,7 @@
 // From roomy to dense: the least width and height of a card in units, and the gap between two.
 const CARD_LEVELS = [
   { name: "large", width: 104, height: 44, most: 78, gap: 8, widest: 215 },
-  { name: "compact", width: 62, height: 32, most: 42, gap: 5 },
+  { name: "compact", width: 62, height: 32, most: 42, gap: 6, widest: 170 },
   { name: "small", width: 30, height: 18, most: 26, gap: 3 },
   { name: "dot", width: 5, height: 5, most: 14, gap: 1 },
 ];
@@ -19,7 +19,7 @@ function chooseCards(count, size, width, height) {
       const card = (width + level.gap) / columns - level.gap;
       if (card < wide) break;
       const rows = Math.ceil(count / columns);
-      const wider = level.widest && card > level.widest + (slotLines > 1 || size > 4 ? 60 : 0) && columns < count;
+      const wider = level.widest && card > level.widest + (level.name === "large" && size > 4 ? 60 : 0) && columns < count;
       if (wider || rows * (least + level.gap) - level.gap > height) continue;
       const most = level.most + (slotLines - 1) * 24;
       return { ...level, columns, card, tall: Math.min((height + level.gap) / rows - level.gap, most) };
@@ -42,7 +42,7 @@ function buildPhysical(root) {
   return side;
 }
 
-function drawPhysical(side, data, W, unit, room, memory) {
+function drawPhysical(side, data, W, room, memory) {
   setText(side.title, W(`physical.${data.device}`));
   const held = data.used * data.size;
   const parts = [W("physical.sub", { used: data.used, all: data.all, live: data.held_tokens, held })];
@@ -50,9 +50,9 @@ function drawPhysical(side, data, W, unit, room, memory) {
   if (data.pool < data.all) parts.push(W("showing", { n: data.pool, all: data.all }));
   setText(side.sub, parts.join(" · "));
   const level = chooseCards(data.pool, data.size, room.width, room.height - (data.host.length ? 52 : 0));
-  side.pool.style.setProperty("--columns", level.columns);
-  side.pool.style.setProperty("--tall", level.tall.toFixed(2));
-  side.pool.style.setProperty("--gap", level.gap);
+  setStyle(side.pool, "--columns", level.columns);
+  setStyle(side.pool, "--tall", level.tall.toFixed(2));
+  setStyle(side.pool, "--gap", level.gap);
   setAttrs(side.pool, { class: `pool ${level.name}${data.gate && !data.gate.result && data.gate.kind === "block" ? " picking" : ""}` });
   const facts = poolFacts(data);
   if (memory.level !== level.name || memory.size !== data.size || memory.lang !== data.lang) {
@@ -62,7 +62,7 @@ function drawPhysical(side, data, W, unit, room, memory) {
   const ids = Array.from({ length: data.pool }, (_, id) => id);
   each(side.pool, ids, () => make("div"), (card, id) => {
     const fact = facts.get(id) || { id, state: "free" };
-    const signature = JSON.stringify(fact);
+    const signature = facts.has(id) ? JSON.stringify(fact) : "free";
     if (memory.cards[id] === signature && card.firstChild) return;
     memory.cards[id] = signature;
     drawCard(card, fact, level, data, W);
@@ -168,7 +168,6 @@ function drawCardSlots(box, fact, level, data) {
   const wrote = new Set(fact.wrote || []);
   const owners = fact.owners || [];
   if (big) {
-    box.style.gridTemplateColumns = "";
     const full = fact.state === "cached" ? "var(--cached)" : tintOf(owners, wrote.size ? FRESH : 32);
     each(box, [0], () => make("span", "slot"), (slot) => {
       setAttrs(slot, { class: "slot", style: `background:${full};width:${(100 * fact.filled) / data.size}%` });

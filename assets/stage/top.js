@@ -84,7 +84,6 @@ function drawTop(top, data, W, stage) {
   top.step.classList.toggle("busy", data.busy);
   setText(top.jumpLabel, W("jump"));
   drawChips(top, data, W, stage.send);
-  drawLine(top, data, W, stage);
   setText(top.at, W("at", { k: data.index, n: data.last }));
   drawSentence(top, data, W, stage);
 }
@@ -104,9 +103,7 @@ function drawChips(top, data, W, send) {
 }
 
 /** Marks by step; the drawing is as wide as its room, so that a click's place is a step. */
-function drawLine(top, data, W, stage) {
-  const width = top.line.clientWidth || 300;
-  const height = top.line.clientHeight || 30;
+function drawLine(top, data, W, stage, [width, height]) {
   const pad = 9;
   const steps = Math.max(data.last, 1);
   const x = (step) => pad + ((width - 2 * pad) * step) / steps;
@@ -142,7 +139,10 @@ function drawLine(top, data, W, stage) {
     };
     top.line.setPointerCapture(event.pointerId);
     top.line.onpointermove = goTo;
-    top.line.onpointerup = () => (top.line.onpointermove = null);
+    top.line.onpointerup = () => {
+      top.line.onpointermove = null;
+      top.line.blur();
+    };
     goTo(event);
   };
 }
@@ -171,20 +171,21 @@ function drawGate(box, data, W, stage) {
       ["truth", W("was_so", { truth: optionLabel(gate, result.truth) })],
       [result.correct ? "right" : "wrong", `${W(result.correct ? "right" : "wrong")}. ${result.text || ""}`],
     ];
-    each(box, said, () => make("span"), (node, [name, text]) => {
-      setAttrs(node, { class: `told ${name}` });
+    each(box, said, () => make("button"), (node, [name, text]) => {
+      setAttrs(node, { class: `told ${name}`, disabled: "" });
       setText(node, text);
       node.onclick = null;
     });
     return;
   }
   const options = gate.kind === "choice" ? gate.options || [] : [];
-  const items = [...options, { id: null, label: options.length ? W("skip") : `${W("pick")}  ${W("skip")}` }];
-  each(box, items, () => make("button"), (node, option) => {
-    const chosen = gate.answer != null && gate.answer === option.id;
-    setAttrs(node, { class: option.id == null ? "skip" : `option${chosen ? " chosen" : ""}` });
-    setText(node, option.label);
-    node.onclick = () => (option.id == null ? stage.send("step") : stage.send("predict", option.id));
+  const hint = gate.kind === "block" ? [{ hint: W("pick") }] : [];
+  const items = [...hint, ...options, { skip: W("skip") }];
+  each(box, items, () => make("button"), (node, item) => {
+    const chosen = gate.answer != null && gate.answer === item.id;
+    setAttrs(node, { class: item.hint ? "hint" : item.skip ? "skip" : `option${chosen ? " chosen" : ""}`, disabled: item.hint ? "" : null });
+    setText(node, item.hint || item.skip || item.label);
+    node.onclick = item.hint ? null : () => (item.skip ? stage.send("step") : stage.send("predict", item.id));
   });
 }
 

@@ -31,14 +31,26 @@ def _script() -> str:
     words = {lang: area("stage", lang) for lang in LANGUAGES}
     files = [_ASSETS / "stage" / f"{part}.js" for part in _PARTS] + [_ASSETS / "stage.js"]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    return text.replace("/*WORDS*/ {}", json.dumps(words, ensure_ascii=True))
+    style = (_ASSETS / "stage.css").read_text(encoding="utf-8")
+    text = text.replace("/*WORDS*/ {}", json.dumps(words, ensure_ascii=True))
+    return text.replace('/*STYLE*/ ""', json.dumps(style, ensure_ascii=True))
 
 
+# Streamlit sends a component's script with every change of its data. So the script, 80 KB, is the script of a
+# component whose data never change: that message is cached by the browser (from 10 KB on) and goes out as a
+# hash. The stage itself has a script of three lines and calls what the first one left behind.
+_CODE = st.components.v2.component("paged_kv_stage_code", html='<i hidden></i>\n', js=_script())
 _STAGE = st.components.v2.component(
     "paged_kv_stage",
     html='<div class="stage"></div>\n',
-    css=(_ASSETS / "stage.css").read_text(encoding="utf-8"),
-    js=_script(),
+    js='''
+export default function (component) {
+  const waiting = (window.__pagedKvWaiting ??= new Map());
+  if (window.__pagedKv) return window.__pagedKv(component);
+  waiting.set(component.parentElement, component);
+  return () => (window.__pagedKv ? window.__pagedKv.leave(component) : waiting.delete(component.parentElement));
+}
+''',
 )
 
 
@@ -58,16 +70,19 @@ def is_new(action: Any, seen: dict[str, int]) -> bool:
 
 
 def show_stage(payload: dict[str, Any], *, key: str, on_action: Callable[[dict[str, Any]], None]) -> None:
-    """Draw ``payload`` (from ``build_payload``); ``on_action`` gets each action once, before the next script run.
+    """Draw ``payload`` (from ``build_payload``); ``on_action`` gets each action once, before the next run.
 
     An action is {"do": ..., "arg": ..., "step": the step that was on the screen, "n", "client"}: see
-    ``pages.parts.transport.apply``.
+    ``pages.parts.transport.apply``. Every action is acknowledged with the next payload: the browser sends
+    the next one only then.
     """
+    seen = st.session_state.setdefault(f"_{key}_seen", {})
 
     def handle() -> None:
         value = st.session_state.get(key)
         action = None if value is None else value.get("action")
-        if is_new(action, st.session_state.setdefault(f"_{key}_seen", {})):
+        if is_new(action, seen):
             on_action(dict(action))
 
-    _STAGE(data=payload, key=key, on_action_change=handle)
+    _STAGE(data=payload | {"ack": sum(seen.values())}, key=key, on_action_change=handle)
+    _CODE(data={}, key=f"{key}_code")
