@@ -34,6 +34,8 @@ class PagedBatch:
     q_lens, lens                  the same as Python lists, so that no device has to be asked
     max_q, max_kv                 longest of each
 
+    splits                        among how many programs a GPU shares a sequence's keys; None: it chooses
+
     ``plans`` holds what a device's path computes once a step and reuses in every layer.
     """
 
@@ -46,6 +48,7 @@ class PagedBatch:
     max_kv: int
     q_lens: list[int]
     lens: list[int]
+    splits: int | None = None
     plans: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -121,12 +124,17 @@ class PagedBatch:
             group, device = query_heads // kv_heads, self.kv_lens.device
             block_q = prefill_config(group, dim, dtype)["BLOCK_M"] // group
             tiles = torch.tensor(tile_list(self.q_lens, self.lens, block_q), dtype=torch.int32, device=device)
-            singles = sum(q == 1 for q in self.q_lens)
-            cores = (
-                torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-            )
-            tile = decode_config(group, dim, dtype)["TILE"]
-            splits = choose_splits(singles, kv_heads, self.max_kv, cores, tile) if singles else 0
+            splits = 0
+            if 1 in self.q_lens:
+                cores = (
+                    torch.cuda.get_device_properties(device).multi_processor_count
+                    if self.kv_lens.is_cuda
+                    else 1
+                )
+                tile = decode_config(group, dim, dtype)["TILE"]
+                splits = self.splits or choose_splits(
+                    self.q_lens.count(1), kv_heads, self.max_kv, cores, tile
+                )
             self.plans[name] = tiles.reshape(-1, 2), splits
         return self.plans[name]
 

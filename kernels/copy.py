@@ -25,6 +25,7 @@ from kernels.lang import check_tensors, jit, tl
 from kernels.pairs import check_pairs, copy_orders
 
 STRETCH = 2048  # elements that one program carries
+WARPS = 8
 
 
 def copy_blocks_reference(store: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
@@ -69,5 +70,5 @@ def copy_blocks_triton(store: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
     flat = flat.view(integers)  # bits are carried, not numbers
     copy_kernel[(-(-flat.shape[1] // STRETCH), len(orders))](
         flat, ops, torch.tensor(spans, dtype=torch.int32, device=store.device), flat.shape[1], flat.stride(0),
-        STRETCH=STRETCH, num_warps=8,
+        STRETCH=STRETCH, num_warps=WARPS,
     )  # fmt: skip

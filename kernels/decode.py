@@ -155,9 +155,10 @@ def decode_config(group: int, dim: int, dtype: torch.dtype) -> dict[str, object]
         "DIM": dim,
         "BLOCK_G": pow2(group, 16),  # tl.dot wants at least 16 rows
         "BLOCK_D": block_d,
-        "TILE": TILE_N // 2 if wide or block_d > 128 else TILE_N,
+        "TILE": (16 if block_d > 64 else 32) if wide else (TILE_N // 2 if block_d > 128 else TILE_N),
         "PRECISION": "ieee" if wide else "tf32",  # only fp32 has a choice: never TF32
-        "num_warps": 4,
+        # Plain fp32 products and wide heads need more threads to hold their operands without spilling.
+        "num_warps": 8 if block_d > (64 if wide else 128) else 4,
         "num_stages": 2 if wide else 3,
     }
 

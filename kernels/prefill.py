@@ -104,9 +104,9 @@ def prefill_config(group: int, dim: int, dtype: torch.dtype) -> dict[str, object
         "DIM": dim,
         "BLOCK_M": pow2(group, 32 if wide or block_d > 128 else 64),
         "BLOCK_D": block_d,
-        "TILE": 32 if wide or block_d > 128 else 64,
+        "TILE": (16 if block_d > 64 else 32) if wide else (32 if block_d > 128 else 64),
         "PRECISION": "ieee" if wide else "tf32",  # only fp32 has a choice: never TF32
-        "num_warps": 4,
+        "num_warps": 8 if wide and block_d > 64 else 4,
         "num_stages": 1 if wide else 2,
     }
 
