@@ -7,6 +7,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def load(
             f"there is no model {name!r}: it is no packaged model ({', '.join(MODELS)}), no folder, and no "
             f"hub id (owner/name)."
         )
-    make = lambda: _load(name, dtype, device, progress, accept_terms)  # noqa: E731
+    make = partial(_load, name, dtype, device, progress, accept_terms)
     return _LIBRARY.get((name, dtype, device), make, progress)
 
 
