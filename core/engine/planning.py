@@ -1,9 +1,9 @@
 """One step's plan: who computes what, and which blocks that takes.
 
-    running groups in order of arrival   all of a group or nothing; tokens go to decodes first, the rest to
-                                         prompts in chunks; blocks go by arrival: the last to arrive gives way
-    then preempted ones                  nobody is admitted while somebody waits to come back
-    then new ones                        first come, first served: nobody overtakes the head of the queue
+running groups in order of arrival   all of a group or nothing; tokens go to decodes first, the rest to
+                                     prompts in chunks; blocks go by arrival: the last to arrive gives way
+then preempted ones                  nobody is admitted while somebody waits to come back
+then new ones                        first come, first served: nobody overtakes the head of the queue
 """
 
 from __future__ import annotations
@@ -68,13 +68,41 @@ def _schedule_running(state: State, batch: Batch) -> None:
             grants[group.arrival] = len(group.live)
             rest -= len(group.live)
     for group in tuple(state.running):
-        if group.how is None and group.live:
-            granted = grants.pop(group.arrival, 0)
-            used = _schedule(state, batch, group, rest + granted)
-            rest += granted - used
-        else:  # has been preempted in this step
-            rest += grants.pop(group.arrival, 0)
+        granted = grants.get(group.arrival, 0)
+        if group.how is not None:  # has been preempted in this step
+            rest += granted
+        elif not (granted and _decode_in_place(state, batch, group)):
+            rest += granted - _schedule(state, batch, group, rest + granted)
     batch.budget = rest
+
+
+def _decode_in_place(state: State, batch: Batch, group: Group) -> bool:
+    """The common case, in short: one answer, one token, and room for it in a block that is its own.
+
+    Gives what ``_schedule`` would; hundreds of sequences are planned in a millisecond or two by it.
+    """
+    seq = group.live[0]
+    if len(group.live) > 1 or group.beams is not None or len(seq.token_ids) - seq.written != 1:
+        return False
+    memory = state.memory
+    if seq.written % memory.block_size == 0:
+        if not memory.pool.available:
+            return False
+        memory.extend(seq, 1, batch.events)
+    elif memory.pool.ref[seq.table[-1]] > 1:
+        return False
+    batch.work.append((group, [(seq, 1)], True))
+    batch.phases.add("decode")
+    batch.scheduled.append(
+        Scheduled(
+            sequence=seq.id,
+            request=seq.request,
+            start=seq.written,
+            token_ids=(seq.token_ids[-1],),
+            block_table=seq.table_view or seq.block_table,
+        )
+    )
+    return True
 
 
 def _schedule(state: State, batch: Batch, group: Group, budget: int) -> int:

@@ -1,8 +1,8 @@
 """Scheduler: plan -> commit over a pool of blocks, without tensors.
 
-    plan()    decides the next step and takes its blocks; the pictures stay those of the last commit, so that
-              a class can be asked what will come. The same plan until it is committed.
-    commit()  takes over what the forward pass has written and what was sampled; forks, ends, releases.
+plan()    decides the next step and takes its blocks; the pictures stay those of the last commit, so that
+          a class can be asked what will come. The same plan until it is committed.
+commit()  takes over what the forward pass has written and what was sampled; forks, ends, releases.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Scheduler:
     ) -> None:
         """Hand a request in; it arrives with its ``arrival_step``, or with the next step if that is past.
 
-        Raises RequestRefused with one sentence for what can never be served; if it is too large (NeverFits),
-        the next step also tells it: arrive, reject.
+        Raises RequestRefused with one sentence for what can never be served; if it needs more blocks than
+        there are (NeverFits, unit "blocks"), the next step also tells it: arrive, reject.
         """
         state = self._state
         if request.id in state.groups:
@@ -59,8 +59,9 @@ class Scheduler:
         try:
             check_request(request, self.config)
         except NeverFits as refusal:
-            state.refusals.append(Arrive(request.id))
-            state.refusals.append(Reject(request.id, refusal.need, refusal.have, str(refusal)))
+            if refusal.unit == "blocks":
+                state.refusals.append(Arrive(request.id))
+                state.refusals.append(Reject(request.id, refusal.need, refusal.have, str(refusal)))
             raise
         group = Group(request, state.arrivals, stop_token_ids)
         if request.mode == "beam":

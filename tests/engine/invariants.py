@@ -106,7 +106,7 @@ def _check_pictures(scheduler: Scheduler) -> None:
 
 
 class Witness:
-    """Follows the events alone and holds them against the scheduler after every step (rules 4, 6, 8, usage)."""
+    """Follows the events alone and holds them against the scheduler, step by step: rules 4, 6, 8, usage."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         config = scheduler.config
