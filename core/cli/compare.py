@@ -22,6 +22,17 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--hindsight", action="store_true", help="count waste with the true final lengths, as the paper does"
     )
+    parser.add_argument(
+        "--policy", choices=("first fit", "best fit", "buddy"), help="where contiguous runs go (first fit)"
+    )
+    parser.add_argument(
+        "--estimate", type=int, metavar="N", help="the length that strategies which reserve once believe in"
+    )
+    parser.add_argument(
+        "--overflow", choices=("stop", "move"), default="stop", help="what happens when it was too small"
+    )
+    parser.add_argument("--max-model-len", type=int, metavar="N", help='what "reserve max" reserves')
+    parser.add_argument("--json", action="store_true", help="every step and every figure, as JSON")
     parser.set_defaults(execute=execute)
 
 

@@ -56,8 +56,6 @@ class AddressSpace(Protocol):
         ...
 
 
-
-
 def check_length(length: int) -> None:
     """Raises ValueError unless ``length`` is a run that can be asked for."""
     if length < 1:

@@ -114,5 +114,3 @@ def make_strategy(
         holder = Runs(name, space, _rules(max_model_len, estimate, overflow)[name], events)
     oracle = final_lengths if name in BUDDY else None
     return Strategy(name, capacity, holder, events, scripts or Scripts(), oracle)
-
-

@@ -79,9 +79,7 @@ class Runs:
         self.space.give_back(old.start)
         held = self.space.rounded(wanted)
         self._pieces[sequence] = (Piece(start, held, 0),)
-        self.events.append(
-            Grow(self.strategy, sequence, start, held, old.start, old.length, tokens)
-        )
+        self.events.append(Grow(self.strategy, sequence, start, held, old.start, old.length, tokens))
         return None
 
     def moves(self, sequence: str) -> bool:
