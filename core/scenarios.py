@@ -50,15 +50,18 @@ def recorded_path(name: str) -> Path:
     return LESSONS / f"{name}.kvtrace.json.gz"
 
 
-_TRANSLATE = "Translate to French: The cat sat.\n"  # 10 tokens: two blocks of four, and half of a third
-_SYSTEM = "You are a helpful assistant. Answer in one short sentence.\nQuestion:"  # 15 tokens
+_STORY = "Once upon a time, there lived a poor young"  # 10 tokens: two blocks of four, and half of a third
+_LONGER_STORY = "Once upon a time, there lived a very poor and young"  # 12 tokens: three full blocks
 _QUESTIONS = (
-    " What is the capital of France?\nAnswer:",
-    " What is the capital of Italy?\nAnswer:",
-    " How many days has a week?\nAnswer:",
-    " Is the sun a star?\nAnswer:",
+    "What is the capital of France?",
+    "How many days are in a week?",
+    "What color is the sky?",
+    "What is the opposite of hot?",
 )
-_DRAWN = Sampling(temperature=0.8, top_k=40, seed=1)
+
+
+def _drawn(seed: int) -> Sampling:
+    return Sampling(temperature=0.8, top_k=40, seed=seed)
 
 
 def _dry(name: str, title_zh: str, title_en: str, look_zh: str, look_en: str, **config: Any) -> Scenario:
@@ -86,7 +89,7 @@ _ALL = (
         title_zh="同一提示，两个回答",
         title_en="One prompt, two answers",
         model=SMOLLM2,
-        requests=({"prompt": _TRANSLATE, "max_new_tokens": 23, "n": 2, "sampling": _DRAWN},),
+        requests=({"prompt": _STORY, "max_new_tokens": 23, "n": 2, "sampling": _drawn(1)},),
         config=EngineConfig(
             block_size=4,
             num_blocks=16,
@@ -148,7 +151,7 @@ _ALL = (
                 "prompt": "把下面的句子翻译成英文：今天天气很好。",
                 "max_new_tokens": 8,
                 "n": 2,
-                "sampling": _DRAWN,
+                "sampling": _drawn(1),
             },
         ),
         config=EngineConfig(block_size=4, num_blocks=8, max_model_len=32, free_order=(1, 3, 4, 2, 5, 7, 0)),
@@ -198,7 +201,7 @@ _ALL = (
         title_zh="半满的块：必须复制",
         title_en="A half-full block: it has to be copied",
         model=SMOLLM2,
-        requests=({"prompt": _TRANSLATE, "max_new_tokens": 6, "n": 3, "sampling": _DRAWN},),
+        requests=({"prompt": _STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(6)},),
         config=EngineConfig(block_size=4, num_blocks=12, max_model_len=16, free_order=(5, 2, 8, 0, 7, 3)),
         look_zh="十个词元，第三块半满，三个回答共享它。三个写的人，两次复制：最后一个就地写。",
         look_en="Ten tokens: the third block is half full and three answers share it. "
@@ -216,7 +219,7 @@ _ALL = (
         title_zh="写满的块：无需复制",
         title_en="A full block: nothing to copy",
         model=SMOLLM2,
-        requests=({"prompt": _TRANSLATE + "French:", "max_new_tokens": 6, "n": 3, "sampling": _DRAWN},),
+        requests=({"prompt": _LONGER_STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(2)},),
         config=EngineConfig(block_size=4, num_blocks=12, max_model_len=20, free_order=(5, 2, 8, 0, 7, 3)),
         look_zh="多两个词元，提示正好在块边界结束。三个回答各拿一个新块，一次复制也没有。",
         look_en="Two tokens more, and the prompt ends on a block's edge. "
@@ -235,21 +238,26 @@ _ALL = (
         title_en="Many questions under one system prompt",
         model=SMOLLM2,
         requests=tuple(
-            {"prompt": _SYSTEM + question, "max_new_tokens": 6, "arrival_step": 2 * k}
+            {"prompt": question, "chat": True, "max_new_tokens": 12, "arrival_step": 2 * k}
             for k, question in enumerate(_QUESTIONS)
         ),
         config=EngineConfig(
-            block_size=4, num_blocks=20, max_model_len=40, prefix_cache=True, free_order=(3, 8, 1, 12, 6)
+            block_size=4, num_blocks=32, max_model_len=50, prefix_cache=True, free_order=(3, 8, 1, 12, 6, 17)
         ),
-        look_zh="后来的问题在缓存里找到系统提示的块（引用计数增加），只计算自己的部分。"
-        "只共享写满的块：15 个词元里的 12 个。",
-        look_en="Later questions find the blocks of the system prompt in the cache (ref goes up) and compute "
-        "only their own part. Only full blocks are shared: 12 of its 15 tokens.",
+        look_zh="每个问题前面都有同一个系统提示：24 个词元，正好六个块。第一个问题把它算出来；"
+        "后来的问题在缓存里找到这六个块（引用计数增加），只计算自己的部分。",
+        look_en="Before each question stands the same system prompt: 24 tokens, exactly six blocks. The "
+        "first question computes it; later ones find these six blocks in the cache (ref goes up) and "
+        "compute only their own part.",
+        note_zh="系统提示来自模型自己的对话模板。有两个问题都以 What is the 开头，但第七块的第四个词元不同："
+        "只有整块相同才能共享。",
+        note_en="The system prompt comes with the model's own chat template. Two questions both begin with "
+        "“What is the”, but the fourth token of their seventh blocks differs: only whole blocks are shared.",
         moments=(
             Moment(
                 step=2,
-                zh="第二个问题命中缓存。",
-                en="The second question hits the cache.",
+                zh="第二个问题找到六个块：引用计数 2。",
+                en="The second question finds six blocks: ref 2.",
             ),
         ),
     ),

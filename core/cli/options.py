@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,21 +173,9 @@ def load_model(
 ) -> LoadedModel:
     """The model, with a line of progress on a terminal. Raises CommandError with one sentence."""
     from core.models import load
+    from core.models.commands import progress_bar
 
     try:
-        return load(name, dtype=dtype, device=device, progress=_progress, accept_terms=accept_terms)
+        return load(name, dtype=dtype, device=device, progress=progress_bar(), accept_terms=accept_terms)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    finally:
-        _clear()
-
-
-def _progress(phase: str, done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        share = f" {done / total:4.0%}" if total else ""
-        print(f"\r{phase}{share}\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

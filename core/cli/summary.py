@@ -12,9 +12,10 @@ from core.trace.step import Trace
 def answers(trace: Trace, text: Callable[[str], str]) -> Iterable[str]:
     """The texts, request by request; a prompt with its continuation where there is only one.
 
-    ``text``: what a sequence has generated, by its id. Dropped beams are left out, the best comes first.
+    ``text``: what a sequence has generated, by its id. Refused requests and dropped beams are left out; the
+    best beam comes first.
     """
-    results = [(request, _results(trace, request)) for request in trace.requests]
+    results = [(request, found) for request in trace.requests if (found := _results(trace, request))]
     if len(results) == 1 and len(results[0][1]) == 1:
         request, (only,) = results[0]
         yield request.prompt_text + text(only.id)
