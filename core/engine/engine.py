@@ -20,6 +20,7 @@ from core.engine.bridge import forward
 from core.engine.dense import prove
 from core.engine.errors import RequestRefused, SessionClosed
 from core.engine.plan import Outcome, StepPlan
+from core.engine.prepare import prepare
 from core.engine.recorder import Recorder
 from core.engine.refusal import NeverFits
 from core.engine.requests import make_request
@@ -45,13 +46,14 @@ class Engine:
         """``prove``: compare the logits of every step with a dense, cache-free pass (slow).
 
         Raises PoolTooLarge when the pool does not fit in memory, ValueError when the configuration asks
-        for longer sequences than the model reads.
+        for longer sequences than the model reads, UnsupportedModel when the model fails its self-test.
         """
         if config.max_model_len > model.geometry.max_positions:
             raise ValueError(
                 f"the max model length is {config.max_model_len} and {model.name} reads at most "
                 f"{model.geometry.max_positions} tokens; choose at most that."
             )
+        prepare(model)
         self.model = model
         self.config = config
         self._store: KVStore | None = KVStore(

@@ -9,9 +9,9 @@ import torch
 from core.engine.batch import pack
 from core.engine.bridge import forward
 from core.engine.dense import dense_logits
-from core.engine.errors import BridgeError
 from core.engine.plan import Scheduled
 from core.engine.store import KVStore
+from core.models.errors import UnsupportedModel
 
 if TYPE_CHECKING:
     from core.models.loaded import LoadedModel
@@ -27,19 +27,19 @@ def self_test(model: LoadedModel) -> float:
 
     Two sequences in one packed batch: one prefilled in two chunks and then decoded three times, the other
     prefilled whole meanwhile; blocks permuted, pool of NaN; long enough to pass a small window's edge.
-    Raises BridgeError with the numbers when they differ, or when the logits are flat (weights are missing).
+    Raises UnsupportedModel with the numbers when they differ, or when the logits are flat (no weights).
     """
     tokens = _tokens(model)
     wanted = dense_logits(model, tokens, last=4).float()
     if not float(wanted.max() - wanted.min()) > 1e-6:
-        raise BridgeError(
+        raise UnsupportedModel(
             f"{model.name} gives the same logit to every token, so weights are missing; fetch it again."
         )
     paged = _paged_logits(model, tokens).float()
     difference = float((paged - wanted).abs().max())
     allowed = TOLERANCE[model.geometry.dtype] * max(1.0, float(wanted.abs().max()))
     if not difference <= allowed:  # also when it is NaN
-        raise BridgeError(
+        raise UnsupportedModel(
             f"{model.name} gives other logits through the paged store than by itself (largest difference "
             f"{difference:.3g}, allowed {allowed:.3g}), so the app cannot run it."
         )

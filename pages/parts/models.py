@@ -48,11 +48,13 @@ def load_model(wanted: Wanted, progress: Progress, accept_terms: bool) -> Any:
     A collection of everything that torch and transformers bring takes a quarter of a second with the
     interpreter held; frozen objects are never looked at again.
     """
+    from core.engine.prepare import prepare
     from core.models import load
 
     model = load(
         wanted.name, dtype=wanted.dtype, device=wanted.device, progress=progress, accept_terms=accept_terms
     )
+    prepare(model)
     gc.collect()
     gc.freeze()
     return model

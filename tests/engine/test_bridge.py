@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from core.engine import bridge, selftest
+from core.engine import prepare as prepare_module
 from core.engine.batch import pack
 from core.engine.bridge import forward
 from core.engine.dense import dense_logits, prove
@@ -15,6 +16,7 @@ from core.engine.errors import BridgeError
 from core.engine.plan import Scheduled
 from core.engine.selftest import self_test
 from core.engine.store import KVStore
+from core.models.errors import UnsupportedModel
 from tests.tiny import ARCHITECTURES, VOCAB_SIZE, WINDOW
 
 
@@ -39,16 +41,16 @@ def test_self_test_passes(tiny: Any, arch: str, dtype: str) -> None:
 def test_self_test_refuses_other_logits(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = selftest.forward
     monkeypatch.setattr(selftest, "forward", lambda *args: real(*args) + 0.1)
-    with pytest.raises(BridgeError, match=r"largest difference 0\.1"):
+    with pytest.raises(UnsupportedModel, match=r"largest difference 0\.1"):
         self_test(tiny("llama"))
     monkeypatch.setattr(selftest, "forward", lambda *args: real(*args) * float("nan"))
-    with pytest.raises(BridgeError, match="largest difference nan"):
+    with pytest.raises(UnsupportedModel, match="largest difference nan"):
         self_test(tiny("llama"))
 
 
 def test_self_test_refuses_flat_logits(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "dense_logits", lambda *args, **kw: torch.zeros(4, VOCAB_SIZE))
-    with pytest.raises(BridgeError, match="weights are missing"):
+    with pytest.raises(UnsupportedModel, match="weights are missing"):
         self_test(tiny("llama"))
 
 
@@ -162,3 +164,15 @@ def test_proof(tiny: Any) -> None:
     nan = prove(model, [("a", tokens, logits * float("nan"))])
     assert nan is not None and nan.max_abs_logit_diff > 1e300
     assert prove(model, []) is None
+
+
+def test_a_model_is_prepared_once(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("llama", seed=77)
+    calls: list[Any] = []
+    monkeypatch.setattr(prepare_module, "self_test", calls.append)
+    threads = [threading.Thread(target=prepare_module.prepare, args=(model,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [model]
