@@ -73,7 +73,7 @@ def paged_report(
         held = [run for run in runs if run.owner]
         reserved = sum(run.usable - run.live for run in held)
         usage = replace(usage, reserved=reserved, internal=usage.reserved + usage.internal - reserved)
-    return StepReport(usage, (), _waiting(step), own_runs=runs)
+    return StepReport(usage, (), _waiting(step, block_size), own_runs=runs)
 
 
 def paged_runs(
@@ -98,9 +98,14 @@ def paged_runs(
     return tuple(runs)
 
 
-def _waiting(step: Step) -> Waiting | None:
+def _waiting(step: Step, block_size: int) -> Waiting | None:
+    """What the trace's own run says about the head of its queue. Blocks are given as slots; a limit that is
+    not memory (tokens computed in a step, sequences at once) keeps its name as the reason."""
     event = next((event for event in step.events if isinstance(event, ev.Wait)), None)
     if event is None:
         return None
-    free = step.usage[0].free + step.usage[0].cached
-    return Waiting(event.request, event.request, event.need, 1, free, free, "full", False)
+    memory = event.reason in ("blocks", "watermark")
+    unit = block_size if memory else 1
+    need, have = unit * event.need, unit * event.have
+    reason = "full" if memory else event.reason
+    return Waiting(event.request, event.request, need, 1, have, have, reason, False)

@@ -19,7 +19,8 @@ def request(
 
 
 def ideal_run(requests: Sequence[RequestView], lengths: Sequence[int]) -> Iterator[tuple[SequenceView, ...]]:
-    """Pictures of a run with memory for all: request i starts when it arrives and samples lengths[i] tokens."""
+    """Pictures of a run with memory for all: request i starts when it arrives and samples lengths[i]
+    tokens."""
     views: dict[str, SequenceView] = {}
     last = max(r.arrival_step + n for r, n in zip(requests, lengths, strict=True))
     for index in range(last):
