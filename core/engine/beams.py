@@ -92,6 +92,12 @@ class BeamSearch:
         self.beams = [] if over else alive
         return BeamStep(ended, self.beams, over)
 
+    def give_up(self) -> None:
+        """End here: the living beams compete as they are (their text so far is kept)."""
+        for beam in self.beams if self.generated else ():
+            self._compete(beam)
+        self.beams = []
+
     def _rank(self, candidates: Mapping[str, tuple[Candidate, ...]]) -> list[Child]:
         last = self.generated + 1 >= self.max_new_tokens
         scored = [

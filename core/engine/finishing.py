@@ -21,6 +21,8 @@ def finish_sequence(state: State, group: Group, seq: Sequence, reason: str, even
 
 
 def finish_group(state: State, group: Group, reason: str, events: list[Event]) -> None:
-    """All living sequences of the group are over."""
+    """All living sequences of the group are over; a beam search keeps what it has as its result."""
+    if group.beams is not None:
+        group.beams.give_up()
     for seq in tuple(group.live):
         finish_sequence(state, group, seq, reason, events)
