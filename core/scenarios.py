@@ -80,6 +80,16 @@ def _dry(name: str, title_zh: str, title_en: str, look_zh: str, look_en: str, **
         ),
         look_zh=look_zh,
         look_en=look_en,
+        moments=(
+            Moment(
+                step=5,
+                zh="没有空块了：后来的请求被抢占。",
+                en="No block is free: the later request is preempted.",
+            ),
+            Moment(
+                step=12, zh="先来的结束了，被抢占的继续。", en="The first one is done; the other one resumes."
+            ),
+        ),
     )
 
 
