@@ -3,7 +3,7 @@
 // From roomy to dense; the first that fits is taken. `open`: how many of a sequence's last blocks show their tokens.
 // In units: `meta` left of the blocks (letter, counts, state), `closed` a block that shows its number only.
 const ROW_LEVELS = [
-  { name: "wide", meta: 104, closed: 34, open: 99, slot: 36, line: 28, head: 16, foot: 20, gap: 12, apart: 10 },
+  { name: "wide", meta: 104, closed: 34, open: 99, slot: 35, line: 28, head: 16, foot: 20, gap: 12, apart: 10 },
   { name: "mid", meta: 104, closed: 34, open: 99, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
   { name: "mid", meta: 104, closed: 34, open: 3, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
   { name: "mid", meta: 104, closed: 34, open: 1, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
@@ -150,7 +150,7 @@ function drawRowBlocks(box, row, tokens, how) {
   const ghost = row.state === "running" && row.n > row.w ? tokens[row.w] : null;
   const atEdge = ghost != null && row.w % data.size === 0;
   if (level.open && atEdge) items.push({ ghost });
-  if (!items.length) items.push({ words: tokens.map((token) => token ?? "…").join("") });
+  if (!items.length) items.push({ words: tokens.map((token) => token ?? "…").join("").replaceAll("\u2009", " ") });
   each(box, items, () => make("div"), (node, item) => {
     if (item.physical !== undefined) return drawBlock(node, row, item, tokens, ghost, how);
     clearBlock(node);

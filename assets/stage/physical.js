@@ -4,8 +4,8 @@
 const CARD_LEVELS = [
   { name: "large", width: 104, height: 44, most: 78, gap: 8, widest: 215 },
   { name: "compact", width: 62, height: 32, most: 42, gap: 6, widest: 170 },
-  { name: "small", width: 30, height: 18, most: 26, gap: 3 },
-  { name: "dot", width: 5, height: 5, most: 14, gap: 1 },
+  { name: "small", width: 30, height: 18, most: 26, gap: 3, widest: 64 },
+  { name: "dot", width: 5, height: 5, most: 14, gap: 1, widest: 14 },
 ];
 const COLUMNS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160];
 
@@ -145,7 +145,7 @@ function drawCard(card, fact, level, data, W) {
   }
   const [number, own, note, pill] = card.firstElementChild.children;
   setText(number, fact.id);
-  const most = Math.max(Math.floor((level.card - (level.name === "large" ? 92 : 68) - (fact.news ? 24 : 0)) / 17), 1);
+  const most = Math.max(Math.floor((level.card - (level.name === "large" ? 84 : 66) - (fact.news ? 24 : 0)) / 17), 1);
   const badges = owners.length > most ? [...owners.slice(0, most - 1), -1] : owners;
   each(own, badges, () => make("i", "badge"), (badge, place) => {
     if (place >= 0) return paintBadge(badge, place);

@@ -85,6 +85,7 @@ function drawTop(top, data, W, stage) {
   setText(top.jumpLabel, W("jump"));
   drawChips(top, data, W, stage.send);
   setText(top.at, W("at", { k: data.index, n: data.last }));
+  top.at.title = W("keys");
   drawSentence(top, data, W, stage);
 }
 

@@ -17,7 +17,7 @@ COLUMNS = 6
 
 
 def beam_request(trace: Trace, index: int) -> RequestView | None:
-    """The request whose tree is shown: the first one by beam search that has a running hypothesis, else none."""
+    """The request whose tree is shown: the first beam search that has a running hypothesis, else none."""
     beams = {request.id: request for request in trace.requests if request.mode == "beam"}
     step = trace.steps[index]
     touched = {view.request for view in step.sequences if view.state != "finished"}
@@ -77,5 +77,7 @@ def _free_lane(lanes: dict[str, int]) -> int:
 
 def _given_back(step: Step, sequence: str) -> int:
     """Blocks that went back because this sequence was the last to list them."""
-    last = {e.block for e in step.events if isinstance(e, ev.Release) and e.sequence == sequence and e.ref == 0}
+    last = {
+        e.block for e in step.events if isinstance(e, ev.Release) and e.sequence == sequence and e.ref == 0
+    }
     return sum(1 for e in step.events if isinstance(e, (ev.Free, ev.Cache)) and e.block in last)

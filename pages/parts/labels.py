@@ -31,37 +31,36 @@ def hue(position: int) -> int:
     return position % len(HUES)
 
 
-def _visible(text: str) -> str:
-    """Whitespace and unprintable characters made visible; everything else as it is."""
-    word = text.lstrip(" ")
-    spaces = len(text) - len(word)
-    shown = [GAP if spaces == 1 and word else _SPACE * spaces]
-    for char in word:
-        if char in _MARKS:
-            shown.append(_MARKS[char])
-        elif unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"):
-            shown.append(f"U+{ord(char):04X}")
-        else:
-            shown.append(char)
-    return "".join(shown)
+def _visible(char: str) -> str:
+    """One character as something that can be seen; a byte that is no whole character as two digits."""
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # where "surrogateescape" keeps a byte that it could not decode
+        return f"{code - 0xDC00:02X}"
+    if char == "\ufffd":  # some vocabularies hold the replacement mark itself: show its bytes
+        return "EF BF BD"
+    if char in _MARKS:
+        return _MARKS[char]
+    hidden = unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn")
+    return f"U+{code:04X}" if hidden else char
 
 
 def token_label(data: bytes) -> str:
     """A token's bytes as a short visible text.
 
-    A leading space shows as a thin gap, a newline as \\n; bytes that are no whole characters show as pairs of
-    hexadecimal digits (E4 BD), never as a replacement mark.
+    A leading space shows as a thin gap, a newline as \\n; bytes that are no whole characters show as pairs
+    of hexadecimal digits (E4 BD), never as a replacement mark.
     """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        pairs = [f"{byte:02X}" for byte in data[:4]]
-        return " ".join(pairs) + ("…" if len(data) > 4 else "")
-    if not text:
+    if not data:
         return "∅"
-    if "\ufffd" in text:  # the model's own vocabulary may hold this character: show what it is
-        return " ".join(f"{byte:02X}" for byte in data[:4])
-    shown = _visible(text)
+    text = data.decode("utf-8", "surrogateescape")
+    word = text.lstrip(" ")
+    spaces = len(text) - len(word)
+    shown = GAP if spaces == 1 and word else _SPACE * spaces
+    broken = False
+    for char in word:
+        here = 0xDC80 <= ord(char) <= 0xDCFF
+        shown += (" " if (here or broken) and shown not in ("", GAP) else "") + _visible(char)
+        broken = here
     return shown if len(shown) <= MAX_LABEL else shown[: MAX_LABEL - 1] + "…"
 
 

@@ -28,7 +28,9 @@ def memory_chart(trace: Trace, lang: str, lockstep: Sequence[Mapping[str, Report
     for index, step in enumerate(trace.steps):
         entries = {usage.strategy: usage for usage in step.usage}
         if lockstep:
-            entries |= {name: report.usage for name, report in lockstep[min(index, len(lockstep) - 1)].items()}
+            entries |= {
+                name: report.usage for name, report in lockstep[min(index, len(lockstep) - 1)].items()
+            }
         for name, usage in entries.items():
             points = lines.setdefault(name, [])
             value = taken(usage)

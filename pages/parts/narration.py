@@ -156,7 +156,13 @@ def _fork(scene: Scene) -> Found:
     children = [fork.child for fork in forks]
     shares = [e for e in _all(scene, ev.Share) if e.sequence == children[0]]
     ref = max((e.ref for e in _all(scene, ev.Share)), default=1)
-    start = t("step.fork", scene.lang, n=len(children), children=scene.join(children), parent=scene.name(forks[0].parent))
+    start = t(
+        "step.fork",
+        scene.lang,
+        n=len(children),
+        children=scene.join(children),
+        parent=scene.name(forks[0].parent),
+    )
     same = t("step.fork.same", scene.lang, n=len(shares), ref=ref)
     return "share", start + same + rule(scene)
 

@@ -71,10 +71,15 @@ def about(trace: Trace, lang: str) -> list[str]:
     meta = trace.meta
     size, blocks = int(meta["block_size"]), int(meta["num_blocks"])
     texts = [str((meta.get("model") or {}).get("name", "")), str(meta.get("device", ""))]
-    return [text for text in texts if text] + [t("about.size", lang, n=size), t("about.blocks", lang, n=blocks)]
+    return [text for text in texts if text] + [
+        t("about.size", lang, n=size),
+        t("about.blocks", lang, n=blocks),
+    ]
 
 
-def _step(trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Report]] | None) -> dict[str, Any]:
+def _step(
+    trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Report]] | None
+) -> dict[str, Any]:
     labels = Labels(trace)
     step = trace.steps[index]
     there = kinds(step.events)

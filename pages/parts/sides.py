@@ -1,7 +1,7 @@
 """The two sides of the picture as figures: what each sequence sees, what the device holds. Pure.
 
-A payload travels on every click, so nothing is said twice: a sequence's table is a list of physical blocks (how
-full each is follows from ``written``), and who lists a block follows from the tables that are drawn.
+A payload travels on every click, so nothing is said twice: a sequence's table is a list of physical blocks
+(how full each is follows from ``written``), and who lists a block follows from the tables that are drawn.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _row(place: int, view: SequenceView, before: SequenceView | None) -> dict[st
 
 
 def _tokens(view: SequenceView, earlier: list[SequenceView], labels: Labels, first: int) -> dict[str, Any]:
-    """Label indices from ``first`` on; a prefix that an earlier row of the same request has is referred to."""
+    """Label indices from ``first`` on; a prefix that an earlier row of the request has is referred to."""
     like, same = -1, 0
     for place, other in enumerate(earlier):
         if first == 0 and other.request == view.request:
@@ -91,10 +91,10 @@ def _common(one: tuple[int, ...], two: tuple[int, ...]) -> int:
 
 
 def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
-    """The pool beyond what the tables say: cached blocks, blocks of sequences that are not drawn, changed counts.
+    """The pool beyond what the tables say: cached blocks, blocks of sequences not drawn, changed counts.
 
-    {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "ref": {id: count a step ago}, "host":
-    [[id, filled]], "used", "kept": blocks in use and cached, "held_tokens": slots that hold a token}
+    {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "ref": {id: count a step ago},
+    "host": [[id, filled]], "used", "kept": blocks in use and cached, "held_tokens": slots with a token}
     """
     step = trace.steps[index]
     previous = trace.steps[index - 1] if index else None

@@ -4,8 +4,8 @@ A Streamlit component v2 with a key: its DOM lives on over reruns and the script
 256 blocks changes in about 20 ms). The chart of memory over time is drawn in here too, as SVG, because a
 Plotly chart is mounted anew on every change, 100 to 400 ms each.
 
-The script is mounted from the text of ``assets/stage/*.js``, ``assets/stage.js`` and ``assets/stage.css``; the words of the picture
-in both languages are put into it once, at import, so that a payload carries figures only.
+The script is the text of ``assets/stage/*.js`` and ``assets/stage.js``, with ``assets/stage.css`` and the
+words of the picture in both languages put into it once, at import: a payload carries figures only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
 # In this order: the parts share one scope, as if they were one file.
-_PARTS = ("dom", "top", "logical", "physical", "links", "lower", "beams", "table")
+_PARTS = ("dom", "top", "logical", "physical", "links", "lower", "beams", "table", "draw", "keys")
 
 
 def _script() -> str:
@@ -36,21 +36,24 @@ def _script() -> str:
     return text.replace('/*STYLE*/ ""', json.dumps(style, ensure_ascii=True))
 
 
-# Streamlit sends a component's script with every change of its data. So the script, 80 KB, is the script of a
-# component whose data never change: that message is cached by the browser (from 10 KB on) and goes out as a
-# hash. The stage itself has a script of three lines and calls what the first one left behind.
-_CODE = st.components.v2.component("paged_kv_stage_code", html='<i hidden></i>\n', js=_script())
+# Streamlit sends a component's script with every change of its data. So the script, 80 KB, is that of a
+# component whose data never change: the browser keeps such a message (from 10 KB on), only its hash
+# travels. The stage itself has a script of a few lines and calls what the other one left behind.
+_CODE = st.components.v2.component("paged_kv_stage_code", html="<i hidden></i>\n", js=_script())
 _STAGE = st.components.v2.component(
     "paged_kv_stage",
     html='<div class="stage"></div>\n',
-    js='''
+    js="""
 export default function (component) {
   const waiting = (window.__pagedKvWaiting ??= new Map());
   if (window.__pagedKv) return window.__pagedKv(component);
   waiting.set(component.parentElement, component);
-  return () => (window.__pagedKv ? window.__pagedKv.leave(component) : waiting.delete(component.parentElement));
+  return () => {
+    waiting.delete(component.parentElement);
+    window.__pagedKv?.leave(component);
+  };
 }
-''',
+""",
 )
 
 

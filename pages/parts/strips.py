@@ -31,7 +31,6 @@ class Report(Protocol):
     def waiting(self) -> Any: ...
 
 
-
 def strips(
     trace: Trace, index: int, lang: str, lockstep: Sequence[Mapping[str, Report]] | None
 ) -> list[dict[str, Any]]:
@@ -51,12 +50,19 @@ def strips(
     place = {view.id: number for number, view in enumerate(step.sequences)}
     names = [name for name in usage if name != "paged"][: MAX_STRIPS - 1]
     rows = [
-        _row(usage[name], _contiguous(usage[name], runs.get(name, []), place), _note(usage[name], waiting.get(name), lang), lang)
+        _row(
+            usage[name],
+            _contiguous(usage[name], runs.get(name, []), place),
+            _note(usage[name], waiting.get(name), lang),
+            lang,
+        )
         for name in names
     ]
     if "paged" in usage:
         left = t("stage.left", lang, n=_blocks_left(trace, step))
-        rows.append(_row(usage["paged"], _paged(step, usage["paged"], int(trace.meta["block_size"])), left, lang))
+        rows.append(
+            _row(usage["paged"], _paged(step, usage["paged"], int(trace.meta["block_size"])), left, lang)
+        )
     return rows
 
 
@@ -107,7 +113,10 @@ def _runs_of_events(trace: Trace, index: int) -> dict[str, list[tuple[int, int, 
                     standing.setdefault(strategy, {}).pop((start, sequence), None)
     written = {view.id: view.written for view in trace.steps[index].sequences}
     return {
-        name: [(start, length, who, min(written.get(who, 0), length)) for (start, who), length in sorted(runs.items())]
+        name: [
+            (start, length, who, min(written.get(who, 0), length))
+            for (start, who), length in sorted(runs.items())
+        ]
         for name, runs in standing.items()
     }
 

@@ -56,7 +56,7 @@ def marks(trace: Trace) -> dict[str, list[int]]:
 
 
 def next_of(trace: Trace, index: int, kind: str) -> int | None:
-    """The first step after ``index`` with an event of this kind ("any": of any jump kind); None: there is none."""
+    """The first step after ``index`` with an event of this kind ("any": of any jump kind), or None."""
     for later in range(index + 1, len(trace.steps)):
         there = kinds(trace.steps[later].events)
         if kind in there or (kind == "any" and there):
@@ -71,7 +71,7 @@ def _whole(value: object) -> int | None:
 def apply(action: Mapping[str, Any], trace: Trace, index: int, *, can_step_live: bool = False) -> Move:
     """Where ``action`` leads from ``index``.
 
-    ``action``: {"do": back | step | start | end | goto | jump | play | select | predict, "arg": ...}; it comes
+    ``action``: {"do": back | step | start | end | goto | jump | select | predict, "arg": ...}; it comes
     from a browser, so anything that is not understood leaves everything as it is. A step at the end of the
     trace is the command "step" when the engine can go on (``can_step_live``), else nothing. Jumps that find
     nothing stay where they are.

@@ -36,7 +36,7 @@ def vocabulary(lang: str) -> Mapping[str, Entry]:
 
 
 def t(key: str, lang: str, **numbers: object) -> str:
-    """The text of ``key`` in ``lang`` with ``numbers`` filled in; ``n`` = 1 picks "one" where there are two forms.
+    """The text of ``key`` in ``lang`` with ``numbers`` filled in; ``n`` = 1 picks "one" of two forms.
 
     Raises ValueError when the key or one of its numbers is missing: a screen must not show a bare key.
     """

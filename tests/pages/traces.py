@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from core.memory import events as ev
@@ -18,7 +19,9 @@ class Book:
         base |= {"sharing": "copy-on-write", "prefix_cache": False, "scenario": None, "seed": 0}
         self.trace = Trace(meta=base | {"strategies": ["paged"]} | meta)
         self.size, self.blocks = size, blocks
-        self.free = list(order or [(7 * i + 3) % blocks if blocks % 7 else (5 * i + 3) % blocks for i in range(blocks)])
+        self.free = list(
+            order or [(7 * i + 3) % blocks if blocks % 7 else (5 * i + 3) % blocks for i in range(blocks)]
+        )
         self.free += [block for block in range(blocks) if block not in self.free]
         self.sequences: dict[str, SequenceView] = {}
         self.content: dict[int, tuple[int, ...]] = {}
@@ -67,7 +70,13 @@ class Book:
         name = f"{request}.{number}"
         prompt = next(r for r in self.trace.requests if r.id == request).prompt_token_ids
         self.sequences[name] = SequenceView(
-            id=name, request=request, parent=None, state="running", token_ids=prompt, written=0, block_table=()
+            id=name,
+            request=request,
+            parent=None,
+            state="running",
+            token_ids=prompt,
+            written=0,
+            block_table=(),
         )
         if reserve:
             at = sum(length for _, length in self.runs.values())
@@ -189,14 +198,18 @@ class Book:
         """Close the step: the picture after everything that was noted."""
         used = {b for view in self.sequences.values() for b in view.block_table}
         blocks = [
-            BlockView(id=b, state="used" if b in used else "cached", ref=self.ref(b), filled=len(c), token_ids=c)
+            BlockView(
+                id=b, state="used" if b in used else "cached", ref=self.ref(b), filled=len(c), token_ids=c
+            )
             for b, c in sorted(self.content.items())
         ]
         host = tuple(
-            BlockView(id=b, state="used", ref=1, filled=len(c), token_ids=c) for b, c in sorted(self.host.items())
+            BlockView(id=b, state="used", ref=1, filled=len(c), token_ids=c)
+            for b, c in sorted(self.host.items())
         )
         step = Step(
-            index=len(self.trace.steps), kind=kind, events=tuple(self.events), sequences=tuple(self.sequences.values()),
+            index=len(self.trace.steps), kind=kind, events=tuple(self.events),
+            sequences=tuple(self.sequences.values()),
             blocks=tuple(blocks), usage=self._usage(blocks), host_blocks=host,
         )  # fmt: skip
         self.trace.steps.append(step)
@@ -218,7 +231,8 @@ class Book:
         taken = sum(length for _, length in self.runs.values())
         alive = sum(min(self.sequences[name].written, length) for name, (_, length) in self.runs.items())
         contiguous = Usage(
-            strategy="reserve max", capacity=capacity, live=alive, internal=taken - alive, free=capacity - taken,
+            strategy="reserve max", capacity=capacity, live=alive, internal=taken - alive,
+            free=capacity - taken,
             running=len(self.runs), waiting=max(running - len(self.runs), 0),
         )  # fmt: skip
         return paged, contiguous
@@ -237,7 +251,9 @@ def two_answers() -> Trace:
     """One prompt, two answers: shared prompt, copy-on-write, a finish."""
     order = [1, 3, 4, 9, 12, 2, 7, 14, 6]
     book = Book(4, 16, order=order, strategies=BOTH, scenario="two answers")
-    request = book.request([b"Trans", b"late", b" to", b" French", b":", b" The", b" cat", b" sat", b".", b"\n"], n=2, new=6)
+    request = book.request(
+        [b"Trans", b"late", b" to", b" French", b":", b" The", b" cat", b" sat", b".", b"\n"], n=2, new=6
+    )
     a = book.start(request, reserve=32)
     book.write(a)
     b = book.fork(a)
@@ -246,7 +262,13 @@ def two_answers() -> Trace:
     book.sample(a, b"Le")
     book.sample(b, b"Un")
     book.step("prefill")
-    for one, two in (([b" chat", b" chat"]), ([b" s", b" \xc3"]), ([b"'", b"\xa9"]), ([b"est", b"tait"]), ([b" assis", b"."])):
+    for one, two in (
+        ([b" chat", b" chat"]),
+        ([b" s", b" \xc3"]),
+        ([b"'", b"\xa9"]),
+        ([b"est", b"tait"]),
+        ([b" assis", b"."]),
+    ):
         for name, data in ((a, one), (b, two)):
             book.write(name)
             book.sample(name, data)
@@ -318,7 +340,9 @@ def beams(width: int = 3, steps: int = 7) -> Trace:
             book.finish(dead, "dropped")
             live.insert(1, child)
         for place, name in enumerate(live):
-            book.sample(name, f"{'长远流光'[(k + place) % 4]}".encode(), round(-0.8 * (k + 1) - 0.3 * place, 3))
+            book.sample(
+                name, f"{'长远流光'[(k + place) % 4]}".encode(), round(-0.8 * (k + 1) - 0.3 * place, 3)
+            )
         book.step()
     return book.trace
 
@@ -411,7 +435,7 @@ def preempted() -> Trace:
 
 
 def samples(count: int = 4) -> Trace:
-    """n answers to one prompt whose last block is half full: n - 1 copies, and the last holder writes in place."""
+    """n answers to a prompt whose last block is half full: n - 1 copies, the last holder writes in place."""
     book = Book(4, max(32, 4 * count), scenario="many answers")
     a = book.start(book.request(words("Tell me a joke about cats please"), n=count, new=4))
     book.write(a)
@@ -445,3 +469,54 @@ BY_NAME = {
     "big_block": lambda: crowd(3, 16, 64, 3, 100),
     "mid_block": lambda: crowd(3, 24, 16, 20, 25),
 }
+
+
+def scheduled(*requests: dict, blocks: int = 24, size: int = 4, **config: object) -> Trace:
+    """A trace of the real scheduler with made-up tokens; ``requests``: arguments of ``driver.request``."""
+    from tests.engine.driver import Driver  # only tests that run the scheduler pay for it
+
+    driver = Driver(check=False, block_size=size, num_blocks=blocks, **config)
+    meta = {
+        "block_size": size,
+        "num_blocks": blocks,
+        "device": "cpu",
+        "model": {"name": "made up"},
+        "scenario": None,
+    }
+    meta |= {
+        "sharing": driver.config.sharing,
+        "prefix_cache": driver.config.prefix_cache,
+        "strategies": ["paged"],
+    }
+    trace = Trace(meta=meta, tokens={token: f" t{token}".encode() for token in range(0, 400)})
+    for number, keywords in enumerate(requests):
+        with suppress(ValueError):
+            trace.requests.append(driver.submit(**{"name": f"r{number}"} | keywords))
+    while driver.scheduler.has_work:
+        driver.step()
+        scheduler, plan = driver.scheduler, driver.plans[-1]
+        trace.steps.append(
+            Step(
+                index=len(trace.steps), kind=plan.kind, events=driver.events[-1],
+                sequences=scheduler.sequences(),
+                blocks=scheduler.blocks(), usage=(scheduler.usage(),), host_blocks=scheduler.host_blocks(),
+            )
+        )  # fmt: skip
+    return trace
+
+
+REAL = {
+    "beams": lambda: scheduled({"prompt": 7, "new": 6, "n": 3, "mode": "beam"}, size=2, blocks=40),
+    "samples": lambda: scheduled({"prompt": 6, "new": 5, "n": 4}, {"prompt": 5, "new": 3}),
+    "recompute": lambda: scheduled(*({"prompt": 6, "new": 12} for _ in range(3)), blocks=8),
+    "swap": lambda: scheduled(
+        *({"prompt": 6, "new": 9, "n": 2} for _ in range(2)), blocks=8, preempt="swap", host_blocks=12
+    ),
+    "prefix": lambda: scheduled(
+        *({"prompt": 17, "new": 3, "arrival": 4 * i} for i in range(3)),
+        {"prompt": range(200, 230), "new": 4, "arrival": 9},
+        blocks=10, prefix_cache=True, sharing="append-only",
+    ),
+    "too large": lambda: scheduled({"prompt": 300, "new": 9}, {"prompt": 3, "new": 2}),
+    "chunks": lambda: scheduled({"prompt": 30, "new": 3}, {"prompt": 9, "new": 4}, max_batch_tokens=8),
+}  # fmt: skip
