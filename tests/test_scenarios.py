@@ -34,7 +34,8 @@ def test_the_recording_keeps_the_rules(name: str) -> None:
     )
     assert [r.prompt_text for r in trace.requests] == [r["prompt"] for r in scenario.requests]
     proofs = [s.proof for s in trace.steps if s.proof is not None]
-    assert proofs and all(p.same_argmax and p.max_abs_logit_diff < 1e-4 for p in proofs)
+    # Logits reach 30 or so: 2e-4 is the rounding of fp32 sums that are taken in another order.
+    assert proofs and all(p.same_argmax and p.max_abs_logit_diff < 2e-4 for p in proofs)
     assert set(trace.tokens) >= {t for s in trace.steps for q in s.sequences for t in q.token_ids}
 
 
