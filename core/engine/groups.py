@@ -41,8 +41,8 @@ class Group:
 
     @property
     def width(self) -> int:
-        """Sequences that run at once at the most."""
-        return self.request.n
+        """Sequences that run at once at the most, from now on: beams may become more again."""
+        return self.request.n if self.phase == "prefill" or self.beams else len(self.live)
 
     def new_sequence(self, parent: Sequence | None) -> Sequence:
         """A new living sequence named ``<request>.<number>`` with the parent's tokens."""

@@ -199,7 +199,7 @@ def _resume(state: State, batch: Batch) -> None:
     while state.preempted:
         group = state.preempted[0]
         tokens = len(group.live) if group.how == "swap" and group.phase == "decode" else 1
-        if not _may_start(state, batch, group, len(group.live), tokens, reserve=0):
+        if not _may_start(state, batch, group, tokens, reserve=0):
             return
         state.preempted.popleft()
         resume(group, state.memory, batch.events)
@@ -211,7 +211,7 @@ def _admit(state: State, batch: Batch) -> None:
     while state.waiting:
         group = state.waiting[0]
         reserve = state.watermark_blocks if state.running else 0
-        if not _may_start(state, batch, group, group.width, 1, reserve):
+        if not _may_start(state, batch, group, 1, reserve):
             return
         state.waiting.popleft()
         state.running.append(group)
@@ -224,12 +224,12 @@ def _admit(state: State, batch: Batch) -> None:
         batch.budget -= _schedule(state, batch, group, batch.budget)
 
 
-def _may_start(state: State, batch: Batch, group: Group, sequences: int, tokens: int, reserve: int) -> bool:
+def _may_start(state: State, batch: Batch, group: Group, tokens: int, reserve: int) -> bool:
     """Whether the head of the queue may run now; if not, one Wait says what is short: the first of sequences,
     tokens and blocks. ``reserve``: blocks that must stay free."""
     running, limit = state.num_running, state.config.max_running
-    if running + sequences > limit:
-        return _wait(batch, group, sequences, limit - running, "sequences")
+    if running + group.width > limit:
+        return _wait(batch, group, group.width, limit - running, "sequences")
     if batch.budget < tokens:
         return _wait(batch, group, tokens, batch.budget, "tokens")
     need = blocks_to_resume(group, state.memory)

@@ -40,8 +40,8 @@ class State:
 
     @property
     def num_running(self) -> int:
-        """Sequences that run, counting a group that computes its prompt with all it will have."""
-        return sum(g.width if g.phase == "prefill" else len(g.live) for g in self.running)
+        """Sequences that run, or will when what runs has all its answers or beams."""
+        return sum(group.width for group in self.running)
 
     def usage(self) -> Usage:
         """The paged figures now."""

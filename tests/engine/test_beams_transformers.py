@@ -9,7 +9,6 @@ import pytest
 from core.engine.beams import BeamOptions, BeamSearch, Child
 from core.engine.plan import Candidate
 
-
 Stop = frozenset[int]
 
 

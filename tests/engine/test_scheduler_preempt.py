@@ -1,4 +1,4 @@
-"""When the pool runs dry: who gives way, how it comes back, and that its text is as if nothing had happened."""
+"""When the pool runs dry: who gives way, how it comes back, and that its text is as if it had never left."""
 
 from typing import Any
 
@@ -19,7 +19,9 @@ def texts(n: int = 1, mode: Any = None, **config: Any) -> tuple[Driver, dict[str
 @pytest.mark.parametrize("how", ["recompute", "swap"])
 @pytest.mark.parametrize("sharing", ["copy-on-write", "append-only", "none"])
 @pytest.mark.parametrize("tokens", [2048, 5])
-@pytest.mark.parametrize(("n", "mode", "pool"), [(1, None, 6), (2, None, 11), (2, "beam", 11), (4, "beam", 21)])
+@pytest.mark.parametrize(
+    ("n", "mode", "pool"), [(1, None, 6), (2, None, 11), (2, "beam", 11), (4, "beam", 21)]
+)
 def test_same_tokens_as_if_never_preempted(
     n: int, mode: Any, pool: int, tokens: int, sharing: str, how: str, cache: bool
 ) -> None:

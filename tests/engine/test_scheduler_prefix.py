@@ -15,7 +15,7 @@ def served(**config: object) -> Driver:
 @pytest.mark.parametrize(("prompt", "hit"), [(4, 0), (8, 4), (12, 8), (9, 8), (7, 4)])
 @pytest.mark.parametrize("still_running", [False, True])
 def test_at_least_one_token_is_computed(prompt: int, hit: int, still_running: bool) -> None:
-    """A1: the same prompt twice; the second computes what is left, at its own positions, with the same text."""
+    """A1: the same prompt twice; the second computes what is left, at its own positions: the same text."""
     d = served(vocab=50)
     d.submit("a", prompt, new=6)
     if still_running:

@@ -107,7 +107,7 @@ def test_one_new_token_never_needs_a_copy() -> None:
 
 
 def test_the_lesson_where_nobody_copies() -> None:
-    """Both write the shared slot; the model that reads notices, the bookkeeping is that of the rule broken."""
+    """Both write the shared slot; the model that reads it notices."""
     d = Driver(block_size=4, num_blocks=20, copy_on_write_disabled=True, vocab=50)
     d.submit("r0", 6, n=2, new=4)
     d.step()
