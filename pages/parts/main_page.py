@@ -50,8 +50,9 @@ def _title(place: View, lang: str) -> str:
     return t("live.opened", lang, name=place.opened_name) if place.opened else t("live.lessons", lang)
 
 
-def _choose_lesson(name: str) -> None:
-    view().show_lesson(name)
+def _lesson_chosen() -> None:
+    if name := st.session_state.get("lessons"):
+        view().show_lesson(name)
 
 
 def _choose_source() -> None:
@@ -69,17 +70,15 @@ def _proof_switched() -> None:
 
 def _top_line(lang: str) -> None:
     place = view()
-    with st.popover(t("live.lessons", lang), icon=":material/menu_book:", key="lessons"):
-        for name in library.lessons():
-            st.button(
-                library.title(name, lang),
-                key=f"lesson_{name}",
-                on_click=_choose_lesson,
-                args=(name,),
-                help=library.note(name, lang) or None,
-                width="stretch",
-                type="tertiary",
-            )
+    if names := list(library.lessons()):
+        st.menu_button(
+            t("live.lessons", lang),
+            names,
+            format_func=lambda name: library.title(name, lang),
+            key="lessons",
+            on_click=_lesson_chosen,
+            icon=":material/menu_book:",
+        )
     st.session_state.source_switch = place.source
     st.segmented_control(
         t("live.source", lang),
@@ -131,7 +130,7 @@ def _stage() -> None:
             return
         index = place.index(trace)
         if place.source == "recorded" and place.lesson and (look := library.look(place.lesson, index, lang)):
-            st.caption(look)
+            st.caption(look, help=library.note(place.lesson, lang) or None)
         is_live = place.source == "live"
         payload = build_payload(
             trace,

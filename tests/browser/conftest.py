@@ -22,7 +22,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 VIEWPORT = {"width": 1366, "height": 768}
-WAIT = 20_000  # milliseconds for anything that needs no model
+WAIT = 45_000  # milliseconds for anything that needs no model; a busy machine is slow
 MODEL_WAIT = 240_000  # a first start fetches and converts the model
 
 
@@ -49,7 +49,11 @@ def serve(log: Path, **environment: str) -> Iterator[str]:
     command += ["--server.address=127.0.0.1", "--server.headless=true"]
     with log.open("w") as out:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | environment
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
         )
         try:
             address = f"http://127.0.0.1:{port}"

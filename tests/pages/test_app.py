@@ -103,9 +103,9 @@ def test_switching_the_language_keeps_the_step() -> None:
 
 def test_choosing_a_lesson_and_coming_back_keeps_its_step() -> None:
     at = app(lesson="a-first", step="2")
-    at.get_by_key("lesson_b-second").click().run()
+    at.get_by_key("lessons").click("b-second").run()
     assert stage(at)["index"] == 0
-    at.get_by_key("lesson_a-first").click().run()
+    at.get_by_key("lessons").click("a-first").run()
     clean(at)
     assert stage(at)["index"] == 2
 
@@ -167,10 +167,10 @@ def test_an_uploaded_trace_is_shown_from_its_start() -> None:
 def test_a_damaged_lesson_does_not_take_the_page_down(lesson_folder: Path) -> None:
     (lesson_folder / "b-second.kvtrace.json.gz").write_bytes(b"\x1f\x8bnothing")
     at = app()
-    at.get_by_key("lesson_b-second").click().run()
+    at.get_by_key("lessons").click("b-second").run()
     assert not at.exception
     assert len(at.error) >= 1
-    at.get_by_key("lesson_a-first").click().run()
+    at.get_by_key("lessons").click("a-first").run()
     clean(at)
 
 
