@@ -107,8 +107,8 @@ class Engine:
         """Hand in a request: ``n`` answers, or the best of ``beam`` beams. It arrives with ``arrival_step``,
         by default the next step that is planned.
 
-        Raises RequestRefused with one sentence. Of a request that is malformed nothing is kept; one that can
-        never fit is recorded, and the next step tells its refusal.
+        Raises RequestRefused with one sentence. Of a request that is malformed nothing is kept; one that
+        never fits the pool is recorded, and the next step tells its refusal.
         """
         request_id = f"r{len(self.trace.requests)}" if request_id is None else request_id
         if not request_id or any(r.id == request_id for r in self.trace.requests):
@@ -132,8 +132,9 @@ class Engine:
         stops = frozenset[int]() if ignore_eos else self.model.eos_token_ids
         try:
             self._scheduler.submit(request, stops, options)
-        except NeverFits:
-            self._recorder.request(request)  # the next step tells that it came and was refused
+        except NeverFits as refusal:
+            if refusal.unit == "blocks":
+                self._recorder.request(request)  # the next step tells that it came and was refused
             raise
         self._sampling[request.id] = sampling
         self._recorder.request(request)

@@ -13,7 +13,6 @@ def finish_sequence(state: State, group: Group, seq: Sequence, reason: str, even
     events.append(Finish(seq.id, reason))
     seq.state = "finished"
     group.live.remove(seq)
-    group.restore.pop(seq.id, None)
     state.memory.release(seq, events)
     state.memory.drop_host(seq)
     if not group.live:

@@ -51,8 +51,7 @@ class Batch:
 def fill(state: State, batch: Batch) -> None:
     """Put the step together: running groups, then those that come back, then new ones."""
     _schedule_running(state, batch)
-    if not batch.preempted:
-        _resume(state, batch)
+    _resume(state, batch)
     if not state.preempted:
         _admit(state, batch)
 
@@ -196,7 +195,8 @@ def _promised(state: State) -> int:
 
 
 def _resume(state: State, batch: Batch) -> None:
-    while state.preempted:
+    """Never in a step that has preempted: swaps go one way a step."""
+    while state.preempted and not batch.preempted:
         group = state.preempted[0]
         tokens = len(group.live) if group.how == "swap" and group.phase == "decode" else 1
         if not _may_start(state, batch, group, tokens, reserve=0):

@@ -98,8 +98,13 @@ class BlockPool:
         if tokens is None:
             return None
         ref = self.ref[block]
-        state = "used" if ref else "cached"
-        return BlockView(id=block, state=state, ref=ref, filled=len(tokens), token_ids=tuple(tokens))
+        return BlockView(
+            id=block,
+            state="used" if ref else "cached",
+            ref=ref,
+            filled=len(tokens),
+            token_ids=tuple(tokens),
+        )
 
     def take(self, usable: int) -> tuple[int, bool]:
         """A block with ref 1, and whether it was a cached one, evicted for this. FIFO; cached ones last.
