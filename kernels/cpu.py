@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.batch import PagedBatch, check_blocks
-from kernels.cpu_plan import Decode, Plan, Prefill, make_plan, sampled_matrix
+from kernels.cpu_plan import Decode, Plan, Prefill, make_plan, sparse_matrix
 
 QUERY_ROWS = (
     256  # query rows whose scores are held at once where softcap or sinks rule out torch's own kernel
@@ -109,9 +109,8 @@ def attention_cpu(
 def can_sample(dtype: torch.dtype) -> bool:
     """Whether this torch multiplies only where asked (sampled product) in ``dtype`` on a CPU."""
     try:
-        crow, col = torch.tensor([0, 1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32)
-        matrix = torch.sparse_csr_tensor(crow, col, torch.zeros(1, dtype=dtype), size=(1, 1))
-        one = torch.ones(1, 1, dtype=dtype)
+        one, zero = torch.ones(1, 1, dtype=dtype), torch.zeros(1, dtype=dtype)
+        matrix = sparse_matrix(torch.tensor([0, 1]), torch.tensor([0]), zero, 1)
         torch.sparse.sampled_addmm(matrix, one, one, beta=0.0, out=matrix)
         return matrix.values().item() == 1.0
     except (RuntimeError, AttributeError):
@@ -144,7 +143,7 @@ def _score(rows: Tensor, keys: Tensor, d: Decode, scale: float) -> None:
     if can_sample(keys.dtype):
         if d.sampled is None or d.scores.dtype != keys.dtype:
             d.scores, d.weights = d.scores.to(keys.dtype), d.weights.to(keys.dtype)
-            d.sampled = sampled_matrix(d, keys.shape[0])
+            d.sampled = sparse_matrix(d.offsets, d.head_rows, d.scores, keys.shape[0])
             d.scores = d.sampled.values()
         d.scores.zero_()  # beta * what was there: 0 * inf would be NaN
         flat = rows.reshape(-1, rows.shape[2])

@@ -154,14 +154,12 @@ def _decode(
     )
 
 
-def sampled_matrix(decode: Decode, size: int) -> Tensor:
-    """The step's (query head, key) pairs as a sparse matrix whose values are ``decode.scores``."""
+def sparse_matrix(offsets: Tensor, columns: Tensor, values: Tensor, width: int) -> Tensor:
+    """A sparse matrix [len(offsets) - 1, width] over these very ``values``; indices are taken on trust."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-        shape = (decode.offsets.shape[0] - 1, size)
-        return torch.sparse_csr_tensor(
-            decode.offsets, decode.head_rows, decode.scores, size=shape, check_invariants=False
-        )
+        warnings.filterwarnings("ignore", message="Sparse")  # "beta state", "checks are implicitly disabled"
+        shape = (offsets.shape[0] - 1, width)
+        return torch.sparse_csr_tensor(offsets, columns, values, size=shape, check_invariants=False)
 
 
 def _prefill(batch: PagedBatch, s: int, starts: list[int], step: int, window: int | None) -> Prefill:

@@ -50,9 +50,8 @@ def make_case(
         position = torch.arange(length)
         blocks = torch.tensor(table, dtype=torch.int64)[position // block_size] if length else position
         for side in (0, 1):
-            store[blocks, layer, side, position % block_size] = torch.randn(
-                length, kv_heads, dim, generator=rng
-            )
+            new = torch.randn(length, kv_heads, dim, generator=rng)
+            store[blocks, layer, side, position % block_size] = new
     store = store.to(device, dtype)
     q = torch.randn(sum(q_lens), kv_heads * group, dim, generator=rng).to(device, dtype)
     batch = PagedBatch.build([-1] * sum(q_lens), tables, q_lens, kv_lens, block_size, device)
@@ -60,7 +59,7 @@ def make_case(
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
-    """The largest difference, relative to the largest expected value. Infinite where anything is not finite."""
+    """The largest difference, relative to the largest expected one; infinite if one is not finite."""
     if not bool(torch.isfinite(got).all()):
         return float("inf")
     if not expected.numel():
