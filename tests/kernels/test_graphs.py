@@ -1,4 +1,4 @@
-"""Decode graphs: padding rows write nowhere and change nothing. On a CPU nothing is recorded; the rest is the same."""
+"""Decode graphs: padding rows write nowhere and change nothing. On a CPU all of it runs but the recording."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_padding_row_is_zero_even_with_sinks() -> None:
 
 
 def test_the_last_blocks_of_a_large_pool() -> None:
-    """Their offsets pass 2**31 elements. The pool is address space only: what is unwritten takes no memory."""
+    """Their offsets pass 2**31 elements. The pool is address space only: unwritten, it takes no memory."""
     case = make_case([1, 3], [4, 3], block_size=4, dim=16, layers=1, spare=0)
     expected = attend(case, 1)
     far = (1 << 31) // case.store[0].numel()  # the first block that 32 bits do not reach
