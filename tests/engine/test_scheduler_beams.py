@@ -134,7 +134,10 @@ def test_children_are_forked_before_their_parents_are_freed(sharing: str) -> Non
         samples = [i for i, e in enumerate(events) if isinstance(e, Sample)]
         ends = [i for i, e in enumerate(events) if isinstance(e, Finish | Release)]
         assert max(forks, default=-1) < min(samples) < min(ends, default=len(events))
-        children = {e.sequence for e in events if isinstance(e, Sample)}
+        order = [e.sequence for e in events if isinstance(e, Sample)]
+        children = set(order)
+        for fork in (events[i] for i in forks):
+            assert isinstance(fork, Fork) and order.index(fork.child) < order.index(fork.parent)
         dropped = {e.sequence for e in events if isinstance(e, Finish) and e.reason == "dropped"}
         assert len(children) == len(alive) - len(dropped) + len(forks)
         alive = {s.id for s in d.scheduler.sequences() if s.state == "running"}
