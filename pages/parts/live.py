@@ -151,16 +151,17 @@ def start() -> None:
     except ValueError as error:
         run().notices = [str(error)]
         return
-    _want(wish)
+    begin(wish)
 
 
 def start_scenario(name: str) -> None:
     """Callback: run a recorded lesson's requests live, in its own pool."""
     scenario = SCENARIOS[name]
-    _want(Wish(Wanted(scenario.model), scenario.config, scenario.requests, name))
+    begin(Wish(Wanted(scenario.model), scenario.config, scenario.requests, name))
 
 
-def _want(wish: Wish) -> None:
+def begin(wish: Wish) -> None:
+    """Callback: begin this run, now or when its model has arrived."""
     mine = run()
     mine.notices, mine.waiting_for = [], wish.wanted
     view().source = "live"

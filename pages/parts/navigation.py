@@ -20,7 +20,11 @@ class Entry(NamedTuple):
     url_path: str
 
 
-ENTRIES = (Entry("pages/live.py", ""),)
+ENTRIES = (
+    Entry("pages/live.py", ""),
+    Entry("pages/course.py", "course"),
+    Entry("pages/lesson.py", "lesson"),
+)
 
 
 def register(position: Literal["sidebar", "hidden"], lang: str = "en") -> StreamlitPage:

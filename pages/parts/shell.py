@@ -43,16 +43,16 @@ def language_switch() -> None:
 
 def show() -> None:
     """One run of the app: called by app.py and by nothing else."""
-    lang = language()
-    page = navigation.register("sidebar", lang)
-    # An icon of our own: Streamlit's named ones are fetched from another host.
-    st.set_page_config(
-        page_title=t("app.title", lang),
-        page_icon=_ASSETS / "icon.svg",
-        layout="wide",
-        initial_sidebar_state="collapsed",
-    )
-    st.html(_ASSETS / "app.css")
-    st.session_state.via_app = True
     with sentence_on_error():
+        lang = language()
+        page = navigation.register("sidebar", lang)
+        # An icon of our own: Streamlit's named ones are fetched from another host.
+        st.set_page_config(
+            page_title=t("app.title", lang),
+            page_icon=_ASSETS / "icon.svg",
+            layout="wide",
+            initial_sidebar_state="collapsed",
+        )
+        st.html(_ASSETS / "app.css")
+        st.session_state.via_app = True
         page.run()

@@ -29,16 +29,17 @@ def show(lang: str) -> None:
         icon=":material/play_arrow:",
         width="stretch",
     )
+    # Always there, so that the buttons under it never move while a run begins.
     lesson = view().lesson if view().source == "recorded" else None
-    if lesson in SCENARIOS:
-        st.button(
-            t("live.start_lesson", lang),
-            key="start_lesson",
-            on_click=live.start_scenario,
-            args=(lesson,),
-            icon=":material/school:",
-            width="stretch",
-        )
+    st.button(
+        t("live.start_lesson", lang),
+        key="start_lesson",
+        on_click=live.start_scenario,
+        args=(lesson,),
+        icon=":material/school:",
+        width="stretch",
+        disabled=lesson not in SCENARIOS,
+    )
     st.button(
         t("live.add", lang),
         key="add",
@@ -113,11 +114,10 @@ def _terms(lang: str, wanted: Wanted) -> None:
         with st.container(height=380):
             st.text(text or "")
         with st.container(horizontal=True):
-            if st.button(t("terms.accept", lang), key="accept_terms", type="primary"):
-                _accept(wanted)
-                st.rerun()
-            if st.button(t("terms.decline", lang), key="decline_terms"):
-                live.drop_pending()
-                st.rerun()
+            accept = t("terms.accept", lang)
+            chosen = st.button(accept, key="accept_terms", type="primary", on_click=_accept, args=(wanted,))
+            decline = t("terms.decline", lang)
+            if st.button(decline, key="decline_terms", on_click=live.drop_pending) or chosen:
+                st.rerun()  # the whole app, which closes the dialog
 
     body()

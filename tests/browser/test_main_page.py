@@ -202,7 +202,7 @@ def test_a_request_joins_a_run_and_is_cancelled(open_page: OpenPage) -> None:
     go_live(page)
     open_side_bar(page)
     page.locator(".st-key-set_prompts textarea").fill("Once upon a time")
-    page.locator(".st-key-add button").click()
+    page.get_by_role("button", name="Add to this run").click()
     stage_button(page, "Step").click()
     at_step(page, 1, MODEL_WAIT)
     page.locator(".stage").get_by_text("upon").first.wait_for()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.parts import library, live, models
-from pages.parts.models import ModelStore
+from core.models.errors import TermsNotAccepted
+from core.scenarios import SCENARIOS
+from pages.parts import library, live, models, side_bar
+from pages.parts.models import ModelStore, Wanted
 from tests.pages.test_app import ROOT, clean, component, stage
 
 if TYPE_CHECKING:
@@ -155,3 +158,59 @@ def test_looking_at_a_lesson_while_the_worker_computes_does_not_spin(
     assert at.session_state.polling is False
     at.get_by_key("source_switch").set_value("live").run()
     assert stage(at)["index"] == 1
+
+
+def test_terms_are_shown_before_their_model_is_fetched(
+    registry: SessionRegistry, monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., LoadedModel]
+) -> None:
+    accepted: list[bool] = []
+
+    def loader(wanted: Wanted, progress: Any, accept_terms: bool) -> LoadedModel:
+        accepted.append(accept_terms)
+        if not accept_terms:
+            raise TermsNotAccepted("Read the terms first.")
+        return tiny("llama")
+
+    store = ModelStore(loader)
+    monkeypatch.setattr(models, "store", lambda: store)
+    monkeypatch.setattr(side_bar, "_terms_text", lambda name: f"Terms of {name}: be kind.")
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.query_params["lang"] = "en"
+    at.run()
+    at.get_by_key("set_prompts").set_value("Hello there").run()
+    at.get_by_key("set_model").set_value("gemma-3-270m").run()
+    at.get_by_key("start").click().run()
+    wanted = at.session_state.run.waiting_for
+    while store.look(wanted).phase == "loading":
+        time.sleep(0.01)
+    at.run()
+    clean(at)
+    assert "Terms of gemma-3-270m: be kind." in [text.value for text in at.text]
+    assert accepted == [False]
+    at.get_by_key("accept_terms").click().run()
+    settle(at, 1)
+    clean(at)
+    assert accepted == [False, True]
+    assert stage(at)["mode"] == "live"
+
+
+def test_a_lesson_runs_live_in_its_own_pool(
+    registry: SessionRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A prompt of eight bytes: the tiny model has a token a byte, and the lesson's own would not fit.
+    crafted = replace(
+        SCENARIOS["first-steps"], requests=({"prompt": "The cat.", "max_new_tokens": 4, "n": 2},)
+    )
+    monkeypatch.setattr(library, "LESSONS", ROOT / "assets" / "lessons")
+    monkeypatch.setattr(live, "SCENARIOS", {crafted.name: crafted})
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.query_params["lang"] = "en"
+    at.query_params["lesson"] = crafted.name
+    at.run()
+    at.get_by_key("start_lesson").click().run()
+    settle(at, 1)
+    clean(at)
+    session = at.session_state.run.session
+    assert session.config == crafted.config
+    assert session.trace.meta["scenario"] == crafted.name
+    assert [view.block_table for view in session.trace.steps[0].sequences] == [(1, 3), (1, 3)]
