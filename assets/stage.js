@@ -99,7 +99,7 @@ function send(stage, what, arg) {
   const data = stage.data;
   const atEnd = data.index >= data.last;
   if (what === "step" && (data.busy || (atEnd && !data.can_step))) return;
-  if ((what === "back" || what === "start") && data.index === 0) return;
+  if ((what === "back" || what === "start") && data.index === 0 && !data.can_back) return;
   stage.number += 1;
   stage.waiting = performance.now();
   stage.trigger("action", { do: what, arg, step: data.index, n: stage.number, client: stage.client });

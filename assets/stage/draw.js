@@ -28,6 +28,7 @@ function draw(stage) {
   drawStrips(stage.lower.strips, data, W);
   stage.lower.chart.hidden = !data.chart;
   drawSides(stage, W, measure(stage));
+  drawLesson(stage);
   root.dataset.step = data.index;
   cancelAnimationFrame(stage.linkFrame);
   stage.linkFrame = requestAnimationFrame(() => refocus(stage));
@@ -45,7 +46,7 @@ function measure(stage) {
   }
   if (stage.data.chart) others += (PLOT + 24) * unit;
   return {
-    height: stage.narrow ? 420 * unit : Math.max(window.innerHeight - above - others - 8, 230 * unit),
+    height: stage.narrow ? 420 * unit : Math.max(window.innerHeight - above - others - 14, 230 * unit),
     line: [top.line.clientWidth || 300, top.line.clientHeight || 30],
     rows: left.box.clientWidth / unit,
     pool: right.pool.clientWidth / unit,

@@ -8,6 +8,7 @@ function press(stage, event) {
   const inside = path.includes(stage.root);
   if (!inside && path.some((node) => node.matches(TYPING))) return;
   if (event.key === " " && path.some((node) => node.matches("button, a, summary, [role=button]"))) return;
+  if (answerByKey(stage, event)) return;
   const does = {
     ArrowRight: () => stage.send("step"),
     PageDown: () => stage.send("step"),

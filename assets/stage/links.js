@@ -59,11 +59,11 @@ function changeLinks(data, find, box, W) {
   const links = [];
   const copies = (data.did.copy || []).slice(0, MOST_CHANGES);
   const edge = box(find(".pool")).right;
-  const rowsEdge = box(find(".rows")).right;
-  for (const [source, target, tokens, place, logical] of copies) {
+  const rowsEdge = box(find(".left")).right;
+  for (const [number, [source, target, tokens, place, logical]] of copies.entries()) {
     const from = find(`.card[data-b="${source}"]`);
     const to = find(`.card[data-b="${target}"]`);
-    if (from && to) links.push(copyLink(box(from), box(to), W("copied", { n: tokens }), edge));
+    if (from && to) links.push(copyLink(box(from), box(to), number && copies.length > 2 ? "" : W("copied", { n: tokens }), edge, 12 * number));
     const entry = find(`.lb[data-s="${place}"][data-l="${logical}"]`);
     if (entry && to && copies.length <= 2) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
   }
@@ -82,7 +82,7 @@ function changeLinks(data, find, box, W) {
 function focusLinks(sides, focus, find, box) {
   if (!focus) return [];
   const selector = focus.seq === undefined ? `.lb[data-b="${focus.block}"]` : `.lb[data-s="${focus.seq}"]`;
-  const rowsEdge = box(find(".rows")).right;
+  const rowsEdge = box(find(".left")).right;
   return [...sides.querySelectorAll(selector)].slice(0, MOST_LINKS).flatMap((entry) => {
     const to = find(`.card[data-b="${entry.dataset.b}"]`);
     return to ? [{ ...tableLink(entry, boxOf(entry, box), box(to), rowsEdge), kind: "focus" }] : [];
@@ -96,17 +96,17 @@ function boxOf(entry, box) {
 
 /** From a logical block to the left edge of its card; along its row first, under what stands to its right. */
 function tableLink(entry, from, to, edge) {
-  const last = !entry.nextElementSibling || entry.nextElementSibling.offsetTop > entry.offsetTop;
+  const last = !entry.nextElementSibling || entry.nextElementSibling.offsetTop >= entry.offsetTop + entry.offsetHeight;
   const y = last ? (from.top + from.bottom) / 2 : from.bottom + 1;
   const start = last ? `M${from.right},${y}` : `M${(from.left + from.right) / 2},${from.bottom}V${y}`;
   const goal = (to.top + to.bottom) / 2;
-  const bend = Math.min(Math.max((to.left - edge) / 2, 24), 90);
+  const bend = Math.min(Math.max((to.left - edge) / 2, 10), 90);
   return { kind: "table", path: `${start}H${edge}C${edge + bend},${y} ${to.left - bend},${goal} ${to.left - 2},${goal}` };
 }
 
-/** From card to card, around what lies between: down or up first, then across. */
-function copyLink(from, to, label, edge) {
-  const [x1, x2] = [(from.left + from.right) / 2, (to.left + to.right) / 2];
+/** From card to card, around what lies between: down or up first, then across; several side by side. */
+function copyLink(from, to, label, edge, aside) {
+  const [x1, x2] = [(from.left + from.right) / 2 + aside, (to.left + to.right) / 2 + aside];
   const below = to.top >= from.bottom - 1;
   const above = to.bottom <= from.top + 1;
   if (below || above) {

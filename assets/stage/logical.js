@@ -12,7 +12,7 @@ const ROW_LEVELS = [
 ];
 const COUNTED = 92; // units of a block too large to show its tokens: number and count
 const DENSE = 18; // units of a row's height at the densest level, at least
-const FRESH = 55; // per cent of tint in a slot written in this step
+const FRESH = 52; // per cent of tint in a slot written in this step
 const SLOTS_A_LINE = 8;
 const MAX_OPEN_SIZE = 32; // larger blocks show how full they are, not their tokens
 
@@ -91,9 +91,10 @@ function drawLogical(side, data, W, room) {
   const rowHeight = Math.min((room.height * columns) / Math.max(shown.length, 1), 25);
   setStyle(side.rows, "--row", Math.max(rowHeight, DENSE).toFixed(2));
   const wrote = writtenSlots(data);
+  const taken = new Set([...(data.did.new || []), ...(data.did.in || []).map(([, block]) => block)]);
   eachByKey(side.rows, shown, (row) => row.id, makeRow, (node, row, place) => {
     const perLine = Math.floor((room.width / columns - level.meta) / (level.closed + level.apart));
-    drawRow(node, row, tokens[place], { data, W, level, wrote, perLine });
+    drawRow(node, row, tokens[place], { data, W, level, wrote, taken, perLine });
   });
   drawOver(side, data, W, data.seqs.length - shown.length);
 }
@@ -176,7 +177,7 @@ function drawBlock(node, row, item, tokens, ghost, how) {
   const filled = filledOf(row, item.logical, data.size);
   const was = row.was?.[item.logical] ?? -1;
   const open = isOpen(row, item.logical, level) && data.size <= MAX_OPEN_SIZE;
-  const isNew = was >= 0 || (data.did.new || []).includes(physical);
+  const isNew = was >= 0 || how.taken.has(physical);
   const counted = !open && level.open > 0 && data.size > MAX_OPEN_SIZE;
   const first = item.logical * data.size;
   const shown = open ? tokens.slice(first, first + data.size) : [];

@@ -145,17 +145,20 @@ function drawCard(card, fact, level, data, W) {
   }
   const [number, own, note, pill] = card.firstElementChild.children;
   setText(number, fact.id);
-  const most = Math.max(Math.floor((level.card - (level.name === "large" ? 84 : 66) - (fact.news ? 24 : 0)) / 17), 1);
+  const changed = fact.was > 0 && fact.state === "used" ? `${fact.was}→${ref}` : "";
+  const narrow = level.card < 120;
+  const free = level.card - (level.name === "large" ? 84 : 66) - (fact.news ? 28 : 0);
+  const most = Math.max(Math.floor((free - 16) / (narrow ? 13 : 16)) + 1, 2); // badges overlap in narrow cards
   const badges = owners.length > most ? [...owners.slice(0, most - 1), -1] : owners;
   each(own, badges, () => make("i", "badge"), (badge, place) => {
     if (place >= 0) return paintBadge(badge, place);
     setText(badge, `+${owners.length - most + 1}`);
-    setAttrs(badge, { style: null, "data-s": null });
+    setAttrs(badge, { style: null, "data-s": null }); // no letter: see the style sheet
   });
-  const words = { new: W("new"), source: `${fact.was ?? ref}→${ref}`, ref: `${fact.was}→${ref}` };
-  setText(note, (level.name === "large" || fact.state === "used") && words[fact.news] ? words[fact.news] : "");
+  setText(note, narrow ? "" : fact.news === "new" ? W("new") : changed);
   const quiet = fact.state === "free" ? W("free") : W(level.card > 150 ? "cached" : "cached.short");
-  setText(pill, fact.state === "used" ? `ref ${ref}` : quiet);
+  setText(pill, fact.state === "used" ? (narrow && changed) || `ref ${ref}` : quiet);
+  card.classList.toggle("tight", narrow);
   setAttrs(pill, { class: fact.state === "used" ? "ref" : "ref none" });
   drawCardSlots(card.lastElementChild, fact, level, data);
 }
@@ -186,7 +189,7 @@ function drawCardSlots(box, fact, level, data) {
 /** A square with its number; its owner's tint, split where it is shared. */
 function drawTiny(card, fact, level, data) {
   const owners = fact.owners || [];
-  const tint = fact.state === "used" ? tintOf(owners, fact.wrote ? 60 : 36) : "";
+  const tint = fact.state === "used" ? tintOf(owners, fact.wrote ? FRESH : 30) : "";
   setAttrs(card, { style: tint ? `background:${tint}` : null });
   if (level.name === "dot") return card.replaceChildren(make("u"));
   if (card.childElementCount !== 2) card.replaceChildren(make("b", "num"), make("s"));

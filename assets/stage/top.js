@@ -70,7 +70,7 @@ function drawTop(top, data, W, stage) {
   const atEnd = data.index >= data.last;
   const buttons = [
     [top.start, "|◀", "start", data.index === 0],
-    [top.back, `◀ ${W("back")}`, "back", data.index === 0],
+    [top.back, `◀ ${W("back")}`, "back", data.index === 0 && !data.can_back],
     [top.step, data.busy ? W("busy") : `${W("step")} ▶`, "step", data.busy || (atEnd && !data.can_step)],
     [top.play, W(stage.playing ? "pause" : "play"), "play", atEnd && !data.can_step && !stage.playing],
   ];

@@ -23,7 +23,7 @@ _ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
 # In this order: the parts share one scope, as if they were one file.
-_PARTS = ("dom", "top", "logical", "physical", "links", "lower", "beams", "table", "draw", "keys")
+_PARTS = ("dom", "top", "logical", "physical", "links", "lower", "beams", "table", "lesson", "draw", "keys")
 
 
 def _script() -> str:

@@ -102,6 +102,8 @@ def _runs_of_events(trace: Trace, index: int) -> dict[str, list[tuple[int, int, 
     standing: dict[str, dict[tuple[int, str], int]] = {}
     for step in trace.steps[: index + 1]:
         for event in step.events:
+            if not isinstance(event, (ev.Reserve, ev.Grow, ev.GiveBack)):
+                continue
             match event:
                 case ev.Reserve(strategy, sequence, start, length):
                     standing.setdefault(strategy, {})[start, sequence] = length
