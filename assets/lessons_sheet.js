@@ -1,0 +1,167 @@
+// The sheet: title, sentence, question and one drawing made of plain marks. Text is only ever set as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+const HUES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const TAGS = new Set(["g", "rect", "path", "line", "circle", "text", "title"]);
+const PATIENCE_MS = 5000;
+const sheets = new WeakMap();
+
+function make(tag, name, text) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text != null) node.textContent = text;
+  return node;
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".sheet");
+  let sheet = sheets.get(root);
+  if (!sheet) {
+    sheet = { root, number: 0, client: Math.random().toString(36).slice(2), waiting: 0 };
+    sheet.keys = (event) => press(sheet, event);
+    document.addEventListener("keydown", sheet.keys);
+    sheet.watcher = new ResizeObserver(() => fit(sheet));
+    sheet.watcher.observe(root);
+    sheets.set(root, sheet);
+  }
+  sheet.trigger = setTriggerValue;
+  sheet.data = data;
+  sheet.waiting = 0;
+  draw(sheet);
+  return () => {
+    document.removeEventListener("keydown", sheet.keys);
+    sheet.watcher.disconnect();
+    sheets.delete(root);
+  };
+}
+
+function send(sheet, what, arg = null) {
+  const { data } = sheet;
+  if (sheet.waiting && performance.now() - sheet.waiting < PATIENCE_MS) return;
+  if (what === "step" && !data.can_step) return;
+  if ((what === "back" || what === "start") && !data.can_back) return;
+  sheet.number += 1;
+  sheet.waiting = performance.now();
+  sheet.trigger("action", { do: what, arg, n: sheet.number, client: sheet.client });
+}
+
+const TYPING = "input, textarea, select, [contenteditable=true], [role=slider], [role=combobox], [role=listbox], [role=tab], [role=radio], [role=dialog]";
+
+function press(sheet, event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  const path = event.composedPath().filter((node) => node instanceof Element);
+  if (path.some((node) => node.matches(TYPING))) return;
+  const does = { ArrowRight: "step", PageDown: "step", ArrowLeft: "back", PageUp: "back", Home: "start", End: "end" }[event.key];
+  if (!does) return;
+  event.preventDefault();
+  send(sheet, does);
+}
+
+function draw(sheet) {
+  const { root, data } = sheet;
+  const W = data.words;
+  root.lang = data.lang === "zh" ? "zh-CN" : "en";
+  root.classList.toggle("lecture", data.lecture);
+  const top = make("header", "top");
+  top.append(make("h2", "title", data.title), make("span", "about", data.about.join(" · ")));
+  const bar = make("nav", "bar");
+  bar.append(button(sheet, `◀ ${W.back}`, "key", "back", null, !data.can_back), button(sheet, `${W.step} ▶`, "key primary", "step", null, !data.can_step));
+  top.insertBefore(bar, top.lastChild);
+  root.replaceChildren(top, sentence(sheet), picture(sheet));
+  root.dataset.step = data.index;
+  fit(sheet);
+}
+
+function button(sheet, text, name, what, arg, off) {
+  const node = make("button", name, text);
+  node.disabled = Boolean(off);
+  node.onclick = (event) => {
+    if (event.detail > 0) node.blur();
+    send(sheet, what, arg);
+  };
+  return node;
+}
+
+function sentence(sheet) {
+  const { data } = sheet;
+  const { gate } = data;
+  const asking = gate && !gate.result;
+  const box = make("section", asking ? "say asking" : "say");
+  const text = make("p");
+  text.setAttribute("aria-live", "polite");
+  if (!asking) text.append(make("strong", "", data.say.head), " ");
+  text.append(asking ? gate.question : data.say.text);
+  box.append(text);
+  if (gate) box.append(question(sheet, gate));
+  return box;
+}
+
+function question(sheet, gate) {
+  const W = sheet.data.words;
+  const box = make("div", "gate");
+  const label = (answer) => gate.options.find((one) => one.id === answer)?.label ?? String(answer);
+  if (gate.result) {
+    const { answer, truth, correct, text } = gate.result;
+    box.append(make("span", "told you", W.predicted.replace("{answer}", label(answer))));
+    box.append(make("span", "told truth", W.was_so.replace("{truth}", label(truth))));
+    box.append(make("span", "told", `${correct ? W.right : W.wrong}. ${text}`));
+    return box;
+  }
+  if (gate.kind === "block") box.append(make("span", "hint", W.pick));
+  else gate.options.forEach((one) => box.append(button(sheet, one.label, "option", "predict", one.id)));
+  box.append(button(sheet, W.skip, "skip", "step"));
+  return box;
+}
+
+function picture(sheet) {
+  const { drawing, gate } = sheet.data;
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "drawing");
+  svg.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", drawing.alt);
+  const hatch = [["pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }], ["rect", { width: 1.5, height: 7, class: "hatchline" }]];
+  const defs = document.createElementNS(SVG, "defs");
+  const [pattern, line] = hatch.map(([tag, attrs]) => shape(tag, attrs));
+  pattern.append(line);
+  defs.append(pattern);
+  svg.append(defs);
+  addMarks(svg, drawing.marks);
+  if (gate && !gate.result && gate.kind === "block") {
+    svg.classList.add("picking");
+    svg.onclick = (event) => {
+      const hit = event.target.closest("[data-b]");
+      if (hit) send(sheet, "predict", Number(hit.dataset.b));
+    };
+  }
+  return svg;
+}
+
+function shape(tag, attrs) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attrs)) {
+    if (!/^on/i.test(name)) node.setAttribute(name, value);
+  }
+  if (attrs["data-s"] !== undefined) node.style.setProperty("--h", HUES[attrs["data-s"] % HUES.length]);
+  return node;
+}
+
+function addMarks(parent, marks) {
+  for (const [tag, attrs, inner] of marks) {
+    if (!TAGS.has(tag)) continue;
+    const node = shape(tag, attrs);
+    if (Array.isArray(inner)) addMarks(node, inner);
+    else if (inner) node.textContent = inner;
+    parent.append(node);
+  }
+}
+
+/** The drawing takes the room that is left of the window. */
+function fit(sheet) {
+  const svg = sheet.root.querySelector(".drawing");
+  if (!svg) return;
+  const unit = Math.min(Math.max(sheet.root.clientWidth / (sheet.data.lecture ? 1250 : 1320), 0.8), 2);
+  sheet.root.style.setProperty("--u", `${unit.toFixed(4)}px`);
+  const room = window.innerHeight - svg.getBoundingClientRect().top - 12;
+  svg.style.height = `${Math.max(room, 260)}px`;
+}

@@ -1,0 +1,150 @@
+"""Copy-on-write: a half-full block that is shared has to be copied before it is written; a full one never."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.memory import events as ev
+from pages.parts import gates
+from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.lessons import point
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, first, start, step_where
+
+HALF, FULL = "half-full-block", "full-block"
+
+
+def _shared(sight: Sight) -> Mapping[str, object]:
+    """The last block that several tables list: whose, how full, how many."""
+    row = sight.step.sequences[0]
+    block = row.block_table[-1]
+    holders = sight.holders()
+    return {
+        "prompt": row.written,
+        "n": len(row.block_table),
+        "size": sight.size,
+        "block": block,
+        "ref": holders.ref(block),
+        "filled": row.written - (len(row.block_table) - 1) * sight.size,
+        "s": sight.scene.join(holders.lists[block]),
+    }
+
+
+def _copies(sight: Sight) -> Mapping[str, object]:
+    copies = sight.all(ev.Copy)
+    scene, one = sight.scene, copies[0]
+    before = sight.scene.holders_at(one)
+    return {
+        "n": len(copies),
+        "writers": len(before.lists[one.source]),
+        "s": scene.name(one.sequence),
+        "source": one.source,
+        "target": one.target,
+        "tokens": one.tokens,
+        "was": before.ref(one.source),
+        "ref": sight.holders().ref(one.source),
+    }
+
+
+def _after_copy(sight: Sight) -> Mapping[str, object]:
+    rows = [s for s in sight.step.sequences if s.block_table]
+    held = {block for s in rows for block in s.block_table}
+    listed = sum(len(s.block_table) for s in rows)
+    return {"n": len(rows), "held": len(held), "listed": listed}
+
+
+def _no_copy(sight: Sight) -> Mapping[str, object]:
+    fresh = sight.all(ev.Allocate)
+    return {
+        "n": len(fresh),
+        "blocks": sight.scene.numbers([e.block for e in fresh]),
+        "size": sight.size,
+        "copies": len(sight.all(ev.Copy)),
+    }
+
+
+def _point_shared(sight: Sight) -> list[str]:
+    return [point.card(sight.step.sequences[0].block_table[-1])]
+
+
+def _point_copy(sight: Sight) -> list[str]:
+    one = sight.all(ev.Copy)[0]
+    return [point.count(one.source), point.count(one.target)]
+
+
+def several_new_without_copy(walk: object) -> int | None:
+    """A step in which two or more sequences that share blocks take new ones and nothing is copied."""
+    return step_where(
+        lambda step, before: (
+            before is not None
+            and any(block.ref > 1 for block in before.blocks)
+            and len([e for e in step.events if isinstance(e, ev.Allocate)]) > 1
+            and not any(isinstance(e, ev.Copy) for e in step.events)
+        )
+    )(walk)
+
+
+def _which_copied(sight: Sight) -> Question:
+    copies = sight.all(ev.Copy)
+    source = copies[0].source
+    prompt = len(sight.trace.requests[0].prompt_token_ids)
+    listed = -(-prompt // sight.size)
+    writers = len(copies) + 1
+    numbers = {"n": writers, "copies": len(copies), "block": source, "all": listed * (writers - 1)}
+    return Question(
+        question=sight.words("lesson.copy-on-write.q.count", **numbers),
+        options=number_options(numbers_near(len(copies), (writers, listed, numbers["all"]))),
+        truth=len(copies),
+        because=sight.words("lesson.copy-on-write.q.count.because", **numbers),
+    )
+
+
+def _prompt_length(sight: Sight) -> Question:
+    """Which prompt length never makes a copy under this block size?"""
+    size = sight.size
+    prompt = len(sight.trace.requests[0].prompt_token_ids)
+    truth = -(-prompt // size) * size
+    wrong = [n for n in (truth + 1, truth - 1, truth + size - 1, truth + 2) if n % size]
+    options = numbers_near(truth, wrong, low=1) if size > 1 else (truth,)
+    options = tuple(n for n in options if n == truth or n % size)
+    return Question(
+        question=sight.words("lesson.copy-on-write.q.length", size=size),
+        options=number_options(options),
+        truth=truth,
+        because=sight.words("lesson.copy-on-write.q.length.because", size=size, n=truth),
+    )
+
+
+def _what_is_copied(sight: Sight) -> Question:
+    one = sight.all(ev.Copy)[0]
+    prefix = "lesson.copy-on-write.q.what"
+    numbers = {"tokens": one.tokens, "block": one.source}
+    return Question(
+        question=sight.words(prefix, **numbers),
+        options=texts_by_key(sight.lang, prefix, ("block", "all", "nothing"), **numbers),
+        truth="block",
+        because=sight.words(f"{prefix}.because", **numbers),
+    )
+
+
+LESSON = Lesson(
+    id="copy-on-write",
+    ideas=(10, 11),
+    stops=(
+        Stop(name="half", run=HALF, find=start, numbers=_shared, point=_point_shared),
+        Stop(
+            name="copy", run=HALF, find=first(ev.Copy), numbers=_copies, gate=gates.how_many_copies,
+            point=_point_copy,
+        ),
+        Stop(name="after", run=HALF, find=after(first(ev.Copy)), numbers=_after_copy, gate=gates.copy_or_not),
+        Stop(name="full", run=FULL, find=start, numbers=_shared, point=_point_shared),
+        Stop(
+            name="no_copy", run=FULL, find=several_new_without_copy, numbers=_no_copy,
+            gate=gates.copy_or_not,
+        ),
+    ),
+    questions=(
+        Ask(run=HALF, find=first(ev.Copy), make=_which_copied),
+        Ask(run=HALF, find=first(ev.Copy), make=_what_is_copied),
+        Ask(run=HALF, find=start, make=_prompt_length),
+    ),
+)  # fmt: skip
