@@ -28,7 +28,8 @@ ROWS = (1, 8, 32)  # row counts at which a shape is timed: decode batches
 HINT = 32  # rows that oneDNN lays the weight out for; measured best or equal from 1 to 128 rows
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
-Forward = Callable[[Tensor], Tensor]
+SAMPLE = 8  # groups of one shape that are timed together
+Group = list[tuple[str, nn.Linear]]  # layers that read the same input, with their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Packed:
         return result
 
 
-def groups(model: nn.Module) -> Iterator[list[tuple[str, nn.Linear]]]:
+def groups(model: nn.Module) -> Iterator[Group]:
     """The model's linear layers, those that read the same input together."""
     for name, parent in model.named_modules():
         found = {
@@ -101,13 +102,25 @@ def groups(model: nn.Module) -> Iterator[list[tuple[str, nn.Linear]]]:
             yield [(f"{name}.{n}".lstrip("."), layer)]
 
 
+def _by_shape(model: nn.Module) -> list[list[Group]]:
+    """Groups that are not packed yet, those of one shape and dtype together."""
+    shapes: dict[tuple, list[Group]] = {}
+    for layers in groups(model):
+        if not any("packed" in m.__dict__ for _, m in layers):
+            outputs = tuple((m.out_features, m.bias is None) for _, m in layers)
+            shapes.setdefault((layers[0][1].in_features, layers[0][1].weight.dtype, outputs), []).append(
+                layers
+            )
+    return list(shapes.values())
+
+
 def _storages(model: nn.Module) -> tuple[torch.dtype, ...]:
     """The dtypes to try for the packed weights, best guess first."""
     dtype = next((layers[0][1].weight.dtype for layers in groups(model)), torch.float32)
     return (torch.float32,) if dtype == torch.float32 else (dtype, torch.float32)
 
 
-def make_packed(layers: list[tuple[str, nn.Linear]], stored: torch.dtype) -> Packed:
+def make_packed(layers: Group, stored: torch.dtype) -> Packed:
     """Pack a group's weights. RuntimeError or AttributeError where this torch or this CPU cannot."""
     weight = torch.cat([m.weight.detach() for _, m in layers]).to(stored)
     biases = [m.bias for _, m in layers]
@@ -120,7 +133,7 @@ def make_packed(layers: list[tuple[str, nn.Linear]], stored: torch.dtype) -> Pac
     return Packed(packed, bias, stored, sizes, [name for name, _ in layers])
 
 
-def _agrees(packed: Packed, layers: list[tuple[str, nn.Linear]], rows: int) -> bool:
+def _agrees(packed: Packed, layers: Group, rows: int) -> bool:
     first = layers[0][1]
     generator = torch.Generator().manual_seed(rows)
     x = torch.randn(rows, first.in_features, generator=generator).to(first.weight.dtype)
@@ -137,7 +150,7 @@ def _fastest(
     best = [float("inf"), float("inf")]
     call(), other()
     end, runs = time.perf_counter() + budget, 0
-    while runs < 5 or (runs < 40 and time.perf_counter() < end):
+    while runs < 3 or (runs < 40 and time.perf_counter() < end):
         runs += 1
         for i, f in enumerate((call, other)):
             start = time.perf_counter()
@@ -146,49 +159,47 @@ def _fastest(
     return best[0], best[1]
 
 
-def time_shape(packed: Packed, layers: list[tuple[str, nn.Linear]]) -> ShapeTiming:
-    """Time one group, plain against packed. Kept where packed is faster over the decode batches together."""
-    first = layers[0][1]
+def time_shape(packed: list[Packed], sample: list[Group]) -> ShapeTiming:
+    """Time groups of one shape, plain against packed: several, so that weights come from memory as in a model.
+
+    Kept where packed is faster over the decode batches together. Seconds are for one group.
+    """
+    first = sample[0][0][1]
     plain_s, packed_s = [], []
     for rows in ROWS:
         x = torch.randn(rows, first.in_features).to(first.weight.dtype)
         plain, fast = _fastest(
-            lambda x=x: [F.linear(x, m.weight, m.bias) for _, m in layers], lambda x=x: packed.product(x)
+            lambda x=x: [F.linear(x, m.weight, m.bias) for layers in sample for _, m in layers],
+            lambda x=x: [p.product(x) for p in packed],
         )
-        plain_s.append(plain)
-        packed_s.append(fast)
+        plain_s.append(plain / len(sample))
+        packed_s.append(fast / len(sample))
     ratio = sum(p / q for p, q in zip(plain_s, packed_s, strict=True)) / len(ROWS)
-    stored = str(packed.compute).removeprefix("torch.")
+    stored, outputs = str(packed[0].compute).removeprefix("torch."), sum(packed[0].sizes)
     return ShapeTiming(
-        first.in_features,
-        sum(packed.sizes),
-        len(layers),
-        stored,
-        tuple(plain_s),
-        tuple(packed_s),
-        ratio > 1.0,
+        first.in_features, outputs, len(sample[0]), stored, tuple(plain_s), tuple(packed_s), ratio > 1.0
     )
 
 
-def _choose(layers: list[tuple[str, nn.Linear]], storages: tuple[torch.dtype, ...]) -> ShapeTiming | str:
-    """The fastest way to store this shape, or why there is none."""
+def _choose(sample: list[Group], storages: tuple[torch.dtype, ...]) -> ShapeTiming | str:
+    """The fastest way to store groups of this shape, or why there is none."""
     reason, best = "", None
     for stored in storages:
         try:
-            packed = make_packed(layers, stored)
-            if not all(_agrees(packed, layers, rows) for rows in ROWS):
+            packed = [make_packed(layers, stored) for layers in sample]
+            if not all(_agrees(packed[0], sample[0], rows) for rows in ROWS):
                 reason = f"packed {stored} layers do not agree with plain ones"
                 continue
         except (RuntimeError, AttributeError, NotImplementedError) as error:
             reason = str(error).splitlines()[0]
             continue
-        timing = time_shape(packed, layers)
+        timing = time_shape(packed, sample)
         if best is None or sum(timing.packed) < sum(best.packed):
             best = timing
     return reason if best is None else best
 
 
-def _install(packed: Packed, layers: list[tuple[str, nn.Linear]], shared: set[int], keep_dense: bool) -> None:
+def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool) -> None:
     for i, (_, layer) in enumerate(layers):
         layer.packed = (packed, i)
         layer.forward = lambda x, packed=packed, i=i: packed.part(
@@ -208,37 +219,31 @@ def pack_linears(model: nn.Module, *, keep_dense: bool = False) -> PackReport:
     shared = {
         p.data_ptr() for m in model.modules() if type(m) is not nn.Linear for p in m.parameters(recurse=False)
     }
-    storages, chosen = _storages(model), {}
+    storages, chosen, reasons = _storages(model), [], []
     packed_layers = plain_layers = size = 0
-    reasons: list[str] = []
     with torch.inference_mode():
-        for layers in list(groups(model)):
-            if any("packed" in m.__dict__ for _, m in layers):
-                continue
-            key = (
-                layers[0][1].in_features,
-                tuple(m.out_features for _, m in layers),
-                layers[0][1].weight.dtype,
-            )
-            if key not in chosen:
-                chosen[key] = _choose(layers, storages)
-            choice = chosen[key]
+        for alike in _by_shape(model):
+            choice = _choose(alike[:SAMPLE], storages)
             if isinstance(choice, str) or not choice.kept:
                 reasons.append(
                     choice if isinstance(choice, str) else "plain layers are faster for some shapes"
                 )
-                plain_layers += len(layers)
+                plain_layers += sum(map(len, alike))
+            if isinstance(choice, str):
                 continue
-            packed = make_packed(layers, getattr(torch, choice.stored_as))
-            if not _agrees(packed, layers, 5):
-                reasons.append(f"{layers[0][0]}: packed and plain do not agree")
-                plain_layers += len(layers)
-                continue
-            _install(packed, layers, shared, keep_dense)
-            packed_layers += len(layers)
-            size += packed.compute.itemsize * layers[0][1].in_features * sum(packed.sizes)
-    shapes = tuple(c for c in chosen.values() if isinstance(c, ShapeTiming))
-    return PackReport(packed_layers, plain_layers, size, shapes, "; ".join(dict.fromkeys(reasons)) or None)
+            chosen.append(choice)
+            for layers in alike if choice.kept else ():
+                packed = make_packed(layers, getattr(torch, choice.stored_as))
+                if not _agrees(packed, layers, 5):
+                    reasons.append(f"{layers[0][0]}: packed and plain do not agree")
+                    plain_layers += len(layers)
+                    continue
+                _install(packed, layers, shared, keep_dense)
+                packed_layers += len(layers)
+                size += packed.compute.itemsize * layers[0][1].in_features * sum(packed.sizes)
+    return PackReport(
+        packed_layers, plain_layers, size, tuple(chosen), "; ".join(dict.fromkeys(reasons)) or None
+    )
 
 
 def unpack(model: nn.Module) -> int:

@@ -48,10 +48,10 @@ class Model(nn.Module):
 def always_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timing small layers is a lottery; these tests are about the rest."""
 
-    def timing(packed: linears.Packed, layers: list) -> linears.ShapeTiming:
-        stored = str(packed.compute).removeprefix("torch.")
+    def timing(packed: list[linears.Packed], sample: list) -> linears.ShapeTiming:
+        stored = str(packed[0].compute).removeprefix("torch.")
         return linears.ShapeTiming(
-            packed.sizes[0], sum(packed.sizes), len(layers), stored, (2.0,), (1.0,), True, (1,)
+            1, sum(packed[0].sizes), len(sample[0]), stored, (2.0,), (1.0,), True, (1,)
         )
 
     monkeypatch.setattr(linears, "time_shape", timing)
@@ -146,7 +146,7 @@ def test_without_the_operators_the_model_stays_as_it_was(monkeypatch: pytest.Mon
 def test_timing_takes_turns_and_decides_by_all_row_counts() -> None:
     layer = [("x", nn.Linear(64, 64).requires_grad_(False))]
     with torch.inference_mode():
-        timing = linears.time_shape(linears.make_packed(layer, torch.float32), layer)
+        timing = linears.time_shape([linears.make_packed(layer, torch.float32)] * 2, [layer, layer])
     assert timing.rows == linears.ROWS and all(s > 0 for s in timing.plain + timing.packed)
     mean = sum(p / q for p, q in zip(timing.plain, timing.packed, strict=True)) / len(timing.rows)
     assert timing.kept == (mean > 1)
