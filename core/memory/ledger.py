@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from core.memory.holders import Copied, Holder, Lane, Need
+from core.memory.holders import Copied, Holder, Lane, Need, Piece
 from core.memory.scripts import Script, Track
 from core.memory.strips import Stopped
+
+
+class Work(NamedTuple):
+    """A sequence computes its tokens ``start`` ... ``end`` - 1 into the slots that ``pieces`` give them."""
+
+    sequence: str
+    request: str
+    start: int
+    end: int
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -17,6 +28,7 @@ class Follower:
     script: Script
     depth: int = 0
     length: int = 0
+    kept: int = 0  # tokens of each sequence that need not be computed in the next step
     lanes: list[str] = field(default_factory=list)  # sequences that hold memory, or a run to be forked into
     filled: set[str] = field(default_factory=set)  # those of them that have tokens
     room: int = 0  # up to this length no sequence needs more memory
@@ -72,6 +84,7 @@ class Ledger:
         self.live += follower.length * len(follower.filled)
         self.computed += follower.length * len(follower.filled)
         self.recomputed += follower.length * len(follower.filled)
+        follower.kept = 0
         for name in follower.lanes:
             self.followers[name] = follower
             self._measure(follower, name)
@@ -92,6 +105,16 @@ class Ledger:
         follower.room = min((held[-1].first + held[-1].length for held in pieces if held), default=0)
 
     # ---- before the forward pass ------------------------------
+
+    def work(self, follower: Follower) -> list[Work]:
+        """What a request that can go on computes in this step, one entry a sequence."""
+        script = follower.script
+        names = [t.id for t in script.alive(follower.depth) if t.id in follower.filled]
+        length = script.prompt + follower.depth
+        return [
+            Work(name, script.request.id, follower.kept, length, self.holder.pieces(name))
+            for name in (names if follower.depth else follower.lanes)
+        ]
 
     def prepare(self, follower: Follower) -> tuple[str, Need] | None:
         """See to it that every sequence can write its next token; what is lacking, and for whom, if it
@@ -136,6 +159,7 @@ class Ledger:
         grown = (follower.length - before) * len(follower.filled)
         self.live += grown
         self.computed += grown
+        follower.kept = follower.length if self.holder.keeps else 0
         if not self.holder.keeps and depth > 1:
             self.computed += before * len(follower.filled)
             self.recomputed += before * len(follower.filled)

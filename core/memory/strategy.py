@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from core.memory.address_space import FitSpace
 from core.memory.events import Event
 from core.memory.holders import Copied, Holder, Need
-from core.memory.ledger import Follower, Ledger
+from core.memory.ledger import Follower, Ledger, Work
 from core.memory.runs import Runs
 from core.memory.scripts import Scripts
 from core.memory.strips import Holding, Run, Stopped, Waiting, hindsight_usage, runs_of, waiting_of
@@ -41,6 +41,8 @@ class Strategy:
         self._queue: deque[Follower] = deque()
         self._known: set[str] = set()  # requests that have arrived here
         self._stalled: tuple[Follower, str, Need] | None = None
+        self._ready: list[Follower] = []  # go on in this step
+        self._stopped_before = 0
         self._closed = False  # no admissions until something is given back: set by a preemption
 
     # ---- one step ------------------------------
@@ -48,33 +50,57 @@ class Strategy:
     def advance(
         self, index: int, sequences: tuple[SequenceView, ...], requests: Mapping[str, RequestView]
     ) -> tuple[Event, ...]:
-        """Follow the paged run's picture after step ``index``. Returns the reserve, grow and give_back
-        events.
+        """Follow the paged run's picture after step ``index``. Returns reserve, grow and give_back events.
 
-        In the order of a paged step: running sequences grow, waiting requests are admitted, tokens are
-        written, sequences fork and end.
+        In the order of a paged step: running sequences grow, waiting requests are admitted (``plan``), tokens
+        are written, sequences fork and end (``commit``).
         """
+        self.plan(index, sequences, requests)
+        return self.commit()
+
+    def plan(
+        self, index: int, sequences: tuple[SequenceView, ...], requests: Mapping[str, RequestView]
+    ) -> None:
+        """The first half of ``advance``: memory is taken and moved; ``work`` says what is to be computed."""
         ledger = self._ledger
         ledger.step = index
         self._scripts.record(index, sequences, requests)
         self._events.clear()
         self._holder.copies.clear()
-        self._stalled, stopped = None, len(ledger.stopped)
+        self._stalled, self._stopped_before = None, len(ledger.stopped)
         if len(self._known) < len(self._scripts.scripts):
             self._arrive()
-        ready = self._grow()
-        if self._stalled is not None and not ready:
+        self._ready = self._grow()
+        if self._stalled is not None and not self._ready:
             self._make_way()
         elif self._stalled is None and self._queue:
-            ready += self._admit()
-        for follower in ready:
+            self._ready += self._admit()
+
+    @property
+    def work(self) -> list[Work]:
+        """Between ``plan`` and ``commit``: what each sequence computes in this step, and where it goes.
+
+        The copies that come before it are ``copies_due``.
+        """
+        return [item for follower in self._ready for item in self._ledger.work(follower)]
+
+    @property
+    def copies_due(self) -> tuple[Copied, ...]:
+        """Copies planned so far in this step, to be carried out in this order."""
+        return tuple(self._holder.copies)
+
+    def commit(self) -> tuple[Event, ...]:
+        """The second half of ``advance``: the tokens are written; sequences fork and end."""
+        ledger = self._ledger
+        for follower in self._ready:
             ledger.commit(follower)
         if ledger.given_back:
             self._running = [follower for follower in self._running if follower.lanes]
             self._closed = ledger.given_back = False
         self.copies = tuple(self._holder.copies)
         self.copied += sum(copy.tokens for copy in self.copies)
-        self.changed = bool(self._events or ready or len(ledger.stopped) > stopped)
+        self.changed = bool(self._events or self._ready or len(ledger.stopped) > self._stopped_before)
+        self._ready = []
         return tuple(self._events)
 
     def _arrive(self) -> None:

@@ -44,10 +44,12 @@ def test_shape_from_a_config() -> None:
     explicit = shape_of({"num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
                          "hidden_size": 1024, "head_dim": 128, "dtype": "float32"})  # fmt: skip
     assert explicit.head_dim == 128 and explicit.bytes_per_token == 2 * 28 * 8 * 128 * 4
+    kinds = ["sliding_attention", "full_attention"] * 2
     mixed = shape_of({"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64,
-                      "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"] * 2})  # fmt: skip
+                      "sliding_window": 8, "layer_types": kinds})  # fmt: skip
     assert mixed.windows == (8, None, 8, None) and mixed.kv_heads == 4
-    wrapped = shape_of({"text_config": {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8}})
+    inner = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8}
+    wrapped = shape_of({"text_config": inner})
     assert (wrapped.layers, wrapped.head_dim) == (1, 4)
     gpt2 = shape_of({"n_layer": 12, "n_head": 12, "n_embd": 768})
     assert gpt2.bytes_per_token == MODELS["GPT-2"].bytes_per_token
