@@ -8,19 +8,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from core.memory.events import Event
 from core.trace.step import StepKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """One sequence's share of the packed batch: it computes ``token_ids`` at ``start`` and onwards.
 
     ``block_table`` already covers these positions. ``kv_len`` = start + len(token_ids): what attention
     reads. ``num_samples`` tokens are drawn from the logits of the last row (0: an unfinished prefill
     chunk; n: the prompt of a request with n answers has just been completed). ``num_candidates`` > 0 asks
     for that many best next tokens with their log-probabilities instead (beam search).
+    A named tuple, because a step makes hundreds: it takes a quarter of the time of a frozen dataclass.
     """
 
     sequence: str
