@@ -137,10 +137,14 @@ def prove(on: bool) -> None:
 
 
 def go_live() -> None:
-    """Callback: look at the live run; begin one with the settings as they are if there is none yet."""
-    view().source = "live"
+    """Callback: look at the live run; begin one with the settings as they are if there is none yet.
+
+    Until it has begun, what was on the screen stays there.
+    """
     mine = run()
-    if mine.session is None and mine.pending is None:
+    if mine.session is not None:
+        view().source = "live"
+    elif mine.pending is None:
         start()
 
 
@@ -164,7 +168,6 @@ def begin(wish: Wish) -> None:
     """Callback: begin this run, now or when its model has arrived."""
     mine = run()
     mine.notices, mine.waiting_for = [], wish.wanted
-    view().source = "live"
     arrival = models.store().request(wish.wanted)
     if arrival.phase == "ready":
         _begin(arrival.model, wish)
@@ -208,6 +211,7 @@ def _begin(model: Any, wish: Wish) -> None:
         registry().close(mine.key)
     weakref.finalize(mine, registry().close, key)
     mine.session, mine.key, mine.drawn = session, key, -1
+    view().source = "live"
     view().steps["live"] = 0
     step()
 

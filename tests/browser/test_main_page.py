@@ -46,9 +46,14 @@ def open_side_bar(page: Any) -> None:
 
 
 def settled(page: Any) -> None:
-    """Wait until the worker rests and its last step is on the screen."""
-    page.wait_for_timeout(300)
-    page.locator(".stage:not(.busy)").wait_for(timeout=MODEL_WAIT)
+    """Wait until nothing is being computed and the step has stood still for a while."""
+    for _ in range(100):
+        page.locator(".stage:not(.busy)").wait_for(timeout=MODEL_WAIT)
+        before = step_of(page)
+        page.wait_for_timeout(1500)
+        if step_of(page) == before and page.locator(".stage.busy").count() == 0:
+            return
+    raise AssertionError("the stage does not come to rest")
 
 
 def first_live_step(page: Any) -> None:
@@ -157,7 +162,6 @@ def test_live_from_own_prompt_to_a_saved_file(open_page: OpenPage, tmp_path: Pat
     for _ in range(5):
         step.click(delay=5, no_wait_after=True, force=True)
     at_step(page, 1, MODEL_WAIT)
-    settled(page)
     settled(page)
     assert 1 <= step_of(page) <= 5, "five fast clicks make at most five steps"
 
