@@ -70,6 +70,7 @@ class Lockstep:
                 strategy.recomputed,
                 strategy.preempted,
                 tuple(strategy.stopped.values()),
+                compacted=sum(copy.tokens for copy in moved),
             )
         return reports
 

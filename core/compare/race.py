@@ -191,10 +191,10 @@ class _Lap:
 PASSAGE = (
     "When a request arrives, nobody knows how long its answer will be. A system that sets memory aside for "
     "the longest answer serves few requests at once, and most of what it has set aside is never used. A "
-    "system that guesses must move what it has when the guess was too small. Operating systems met the same problem "
-    "long ago: programs asked for memory in one piece, pieces of all sizes came and went, and what was left "
-    "between them was too small for anybody. They cut memory into pages of one size, and let a table say "
-    "where each page lies. What a program sees as one piece may then lie anywhere. "
+    "system that guesses must move what it has when the guess was too small. Operating systems met the same "
+    "problem long ago: programs asked for memory in one piece, pieces of all sizes came and went, and what "
+    "was left between them was too small for anybody. They cut memory into pages of one size, and let a "
+    "table say where each page lies. What a program sees as one piece may then lie anywhere. "
 )
 SYSTEM = "You are a patient teacher. Answer the question in plain words, and give one small example. "
 

@@ -26,6 +26,7 @@ class StepReport(NamedTuple):
     preempted: int = 0  # requests
     stopped: tuple[Stopped, ...] = ()
     own_runs: tuple[Run, ...] | None = None  # of the trace's own run, where blocks can be shared
+    compacted: int = 0  # tokens moved by a compaction just before this step
 
     @property
     def runs(self) -> tuple[Run, ...]:
