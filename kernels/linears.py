@@ -160,7 +160,7 @@ def _fastest(
 
 
 def time_shape(packed: list[Packed], sample: list[Group]) -> ShapeTiming:
-    """Time groups of one shape, plain against packed: several, so that weights come from memory as in a model.
+    """Time groups of one shape, plain against packed: several, so that weights come from memory as in use.
 
     Kept where packed is faster over the decode batches together. Seconds are for one group.
     """

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(*arguments: str) -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER), *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(FOLDER), *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
