@@ -52,12 +52,66 @@ def recorded_path(name: str) -> Path:
 
 _STORY = "Once upon a time, there lived a poor young"  # 10 tokens: two blocks of four, and half of a third
 _LONGER_STORY = "Once upon a time, there lived a very poor and young"  # 12 tokens: three full blocks
+_MOVED = (
+    "The king went to the sea with two of his ships today",
+    "The king went to the sea with two of his ships again",
+    "Today the king went to the sea with two of his ships",
+)
 _QUESTIONS = (
     "What is the capital of France?",
     "How many days are in a week?",
     "What color is the sky?",
     "What is the opposite of hot?",
 )
+
+
+# Prompt, most new tokens, step of arrival: prompts of 5 to 34 tokens, answers of 6 to 28.
+_CROWD = (
+    (
+        "An operating system keeps a table for every program. The table says where each page of the "
+        "program's memory lies, so that pages need not be neighbours. A page fault",
+        14,
+        0,
+    ),
+    ("The history of China is", 6, 0),
+    (
+        "Dear Anna, thank you for the book that you sent me last week. I have read the first three chapters "
+        "and I like it very much. Please tell me",
+        19,
+        2,
+    ),
+    (
+        "Summarize in one sentence: memory is cut into blocks of one size, and a table says where each block "
+        "lies.",
+        28,
+        2,
+    ),
+    (_STORY, 9, 3),
+    ("Name one fruit that is yellow:", 32, 3),
+    ("Translate to French: Good morning.", 40, 3),
+    ("Reply with one word: what color is grass?", 24, 4),
+)
+_OPEN_QUESTIONS = (  # prompt, arrival step: greedy, the answers end by themselves after 8 to 108 tokens
+    ("Explain in two sentences why the sky is blue.", 0),
+    ("Give me three tips for sleeping well.", 2),
+    ("Say hello in five languages.", 4),
+    ("What is the capital of France?", 6),
+)
+_COMING = (  # prompt, new tokens, arrival step
+    ("The sky is blue because", 8, 0),
+    ("The capital of France is", 14, 0),
+    ("The history of China is very long and", 6, 0),
+    ("My name is", 6, 0),
+    ("One, two, three,", 5, 0),
+    ("Roses are red, violets are", 3, 2),
+    ("I like to read books about", 17, 4),
+    ("Twinkle, twinkle, little", 5, 5),
+    ("Mountains are high and", 5, 6),
+    ("To make a cup of tea, first", 8, 7),
+    ("The sun rises in the east and sets in the", 12, 11),
+)
+_BATCH_PROMPTS = tuple(prompt for prompt, _, _ in _COMING[:4])
+_BATCH_ARRIVALS = (0, 8, 16, 16, *[24] * 4, *[32] * 8)  # 1, 2, 4, 8, 16 requests at once
 
 
 def _drawn(seed: int) -> Sampling:
@@ -271,6 +325,57 @@ _ALL = (
             ),
         ),
     ),
+    Scenario(
+        name="no-copy-on-write",
+        title_zh="关掉写时复制：错在哪里",
+        title_en="Copy-on-write switched off: what goes wrong",
+        model=SMOLLM2,
+        requests=({"prompt": _STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(6)},),
+        config=EngineConfig(
+            block_size=4,
+            num_blocks=12,
+            max_model_len=16,
+            free_order=(5, 2, 8, 0, 7, 3),
+            copy_on_write_disabled=True,
+        ),
+        look_zh="同样的请求，共享的半满块不复制就写：后写的盖掉先写的，先写的回答读到了别人的词元。",
+        look_en="The same request, but the shared half-full block is written without a copy: the last writer wins, "
+        "and the others read a token that is not theirs.",
+        note_zh="只是演示：这一次运行故意违反“只写引用计数为 1 的块”。",
+        note_en="A demonstration: this run breaks the rule that only blocks with ref 1 are written, on purpose.",
+    ),
+    Scenario(
+        name="answers-append-only",
+        title_zh="同样的三个回答，块表只增不改",
+        title_en="The same three answers, block tables append-only",
+        model=SMOLLM2,
+        requests=({"prompt": _STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(6)},),
+        config=EngineConfig(
+            block_size=4,
+            num_blocks=12,
+            max_model_len=16,
+            sharing="append-only",
+            free_order=(5, 2, 8, 0, 7, 3),
+        ),
+        look_zh="只共享写满的块：半满的那块每个回答各有一份，所以从来不用复制。",
+        look_en="Only full blocks are shared: each answer has its own half-full block, so nothing is ever copied.",
+    ),
+    Scenario(
+        name="prefix-moved",
+        title_zh="同样的词，挪了一个",
+        title_en="The same words, one of them moved",
+        model=SMOLLM2,
+        requests=tuple(
+            {"prompt": prompt, "max_new_tokens": 4, "ignore_eos": True, "arrival_step": 2 * k}
+            for k, prompt in enumerate(_MOVED)
+        ),
+        config=EngineConfig(
+            block_size=4, num_blocks=24, max_model_len=32, prefix_cache=True, free_order=(3, 8, 1, 12, 6, 17)
+        ),
+        look_zh="第二个请求换了结尾，前面的块全部命中；第三个把一个词挪到开头，一块也没有命中。",
+        look_en="The second request ends in other words, and every block before that is found. "
+        "The third has one word moved to the front, and nothing is.",
+    ),
     _dry(
         "pool-runs-dry",
         "内存池用尽：重新计算",
@@ -290,6 +395,90 @@ _ALL = (
         "nothing is computed again, bytes are moved instead.",
         preempt="swap",
         host_blocks=6,
+    ),
+    Scenario(
+        name="ragged-crowd",
+        title_zh="长短不一的一群请求",
+        title_en="A crowd of ragged requests",
+        model=SMOLLM2,
+        requests=tuple(
+            {"prompt": prompt, "max_new_tokens": new, "arrival_step": arrival}
+            for prompt, new, arrival in _CROWD
+        ),
+        config=EngineConfig(
+            block_size=4, num_blocks=44, max_model_len=64, strategies=("reserve max", "doubling")
+        ),
+        look_zh="八个请求几乎同时到来，最后长度从 11 到 53 个 token 不等，内存只有 176 个槽。"
+        "分页让八个同时运行；每个预留 64 个槽，只有两个能运行。",
+        look_en="Eight requests arrive almost at once; in the end they are 11 to 53 tokens long, and there "
+        "are 176 slots. Paging runs all eight at once; with 64 slots reserved for each, two run.",
+        moments=(
+            Moment(
+                step=4,
+                zh="八个请求都到了：分页时全部在运行。",
+                en="All eight requests are here, and with paging all of them run.",
+            ),
+        ),
+    ),
+    # -- the first lessons of the course: cache, reservation, holes, doubling, batch size
+    Scenario(
+        name="one-answer",
+        title_zh="一个短回答，一步一个词元",
+        title_en="One short answer, a token a step",
+        model=SMOLLM2,
+        requests=({"prompt": "Once upon a time", "max_new_tokens": 8, "ignore_eos": True},),
+        config=EngineConfig(block_size=4, num_blocks=8, max_model_len=16, free_order=(2, 5, 1)),
+        look_zh="算过的键和值留着：每一步只计算最新的一个词元。",
+        look_en="Keys and values are kept: after the prompt, each step computes one token only.",
+    ),
+    Scenario(
+        name="four-answers",
+        title_zh="四个问题，长短没人知道",
+        title_en="Four questions, answers of unknown length",
+        model=SMOLLM2,
+        requests=tuple(
+            {"prompt": prompt, "chat": True, "max_new_tokens": 200, "arrival_step": arrival}
+            for prompt, arrival in _OPEN_QUESTIONS
+        ),
+        config=EngineConfig(
+            block_size=16, num_blocks=128, max_model_len=1024, strategies=("reserve max", "doubling")
+        ),
+        look_zh="每个请求都按最大长度 1,024 预留，可模型自己决定何时停下：内存只放得下两个请求，大半是空的。",
+        look_en="Each request reserves the maximum of 1,024 slots, but the model decides when it stops: "
+        "two requests fill the memory, and most of it stays empty.",
+    ),
+    Scenario(
+        name="coming-and-going",
+        title_zh="来来去去：连续内存里的空洞",
+        title_en="Coming and going: holes in contiguous memory",
+        model=SMOLLM2,
+        requests=tuple(
+            {"prompt": prompt, "max_new_tokens": new, "arrival_step": arrival, "ignore_eos": True}
+            for prompt, new, arrival in _COMING
+        ),
+        config=EngineConfig(block_size=4, num_blocks=24, max_model_len=32, strategies=("exact", "doubling")),
+        look_zh="十一个长短不一的请求先后到来又离开。连续分配时，空闲的槽位够多，却没有一段够长。",
+        look_en="Eleven requests of ragged lengths come and go. In contiguous memory enough is free, "
+        "and no piece of it is long enough.",
+    ),
+    Scenario(
+        name="growing-batch",
+        title_zh="批一次次变大：1、2、4、8、16",
+        title_en="A batch that grows: 1, 2, 4, 8, 16",
+        model=SMOLLM2,
+        requests=tuple(
+            {
+                "prompt": _BATCH_PROMPTS[k % len(_BATCH_PROMPTS)],
+                "max_new_tokens": 40 - arrival,
+                "arrival_step": arrival,
+                "ignore_eos": True,
+            }
+            for k, arrival in enumerate(_BATCH_ARRIVALS)
+        ),
+        config=EngineConfig(block_size=16, num_blocks=64, max_model_len=64, strategies=("reserve max",)),
+        look_zh="每八步，同时运行的请求翻一倍：看一步用多少时间，一步得到几个词元。",
+        look_en="Every eight steps twice as many requests run at once: see how long a step takes, "
+        "and how many tokens it gives.",
     ),
 )
 

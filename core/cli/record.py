@@ -41,7 +41,7 @@ def execute(args: argparse.Namespace) -> int:
     for scenario in _chosen(args):
         trace = record(scenario, device=args.device, accept_terms=args.accept_terms)
         violation = verify(trace)
-        if violation is not None:
+        if violation is not None and not scenario.config.copy_on_write_disabled:
             raise CommandError(f"{scenario.name} is not saved: {violation}")
         path = args.trace or recorded_path(scenario.name)
         save(trace, path)

@@ -320,3 +320,20 @@ def hits(coming: Coming) -> Question | None:
         truth=truth,
         because=coming.say(key, **numbers),
     )
+
+
+def tokens_computed(coming: Coming) -> Question | None:
+    """How many tokens are computed in this step? None where the writes are not known yet (a live plan)."""
+    truth = sum(event.count for event in coming.all(ev.Write))
+    if not truth or coming.before is None:
+        return None
+    back = {event.sequence for event in coming.all(ev.Resume)}
+    rows = [s for s in coming.before.sequences if s.state == "running" or s.id in back]
+    lengths = [len(s.token_ids) for s in rows]
+    who = coming.scene().join([s.id for s in rows])
+    return Question(
+        question=coming.say("gate.computed", s=who, n=len(rows)),
+        options=number_options(numbers_near(truth, (len(rows), sum(lengths), max(lengths)), low=1)),
+        truth=truth,
+        because=coming.say("gate.computed.because", n=truth, copies=len(coming.all(ev.Copy, ev.SwapIn))),
+    )

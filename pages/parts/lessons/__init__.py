@@ -9,7 +9,17 @@ from typing import Final
 from pages.parts.lessons.lesson import Lesson
 
 # In the order of the course text; the id is the address, the module its name with underscores.
-LESSON_IDS: Final[tuple[str, ...]] = ("copy-on-write",)
+LESSON_IDS: Final[tuple[str, ...]] = (
+    "parts",
+    "paged-attention",
+    "sharing",
+    "copy-on-write",
+    "many-answers",
+    "sharing-rules",
+    "beam-search",
+    "prefix-reuse",
+    "running-dry",
+)
 
 
 @cache

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from core.memory import events as ev
 from pages.parts import gates
 from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
-from pages.parts.lessons import point
+from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, first, start, step_where
 
-HALF, FULL = "half-full-block", "full-block"
+HALF, FULL, OFF = "half-full-block", "full-block", "no-copy-on-write"
 
 
 def _shared(sight: Sight) -> Mapping[str, object]:
@@ -62,6 +63,33 @@ def _no_copy(sight: Sight) -> Mapping[str, object]:
     }
 
 
+def _off(sight: Sight) -> Mapping[str, object]:
+    """Everybody writes into one slot: whose logits moved, by the step's own comparison with a dense pass."""
+    writes = sight.all(ev.Write)
+    block = next(e.block for e in writes if sight.holders().ref(e.block) > 1)
+    writers = [e.sequence for e in writes if e.block == block]
+    moved = sight.step.proof.by_sequence if sight.step.proof else {}
+    lost = writers[:-1]
+    return {
+        "n": len(writers),
+        "block": block,
+        "last": sight.scene.name(writers[-1]),
+        "moved": sight.scene.join(lost),
+        "worst": f"{max((moved.get(name, 0.0) for name in lost), default=0.0):.1f}",
+        "best": f"{moved.get(writers[-1], 0.0):.0e}",
+    }
+
+
+def shared_write(walk: Any) -> int | None:
+    """A step in which several sequences write into the same block."""
+
+    def clash(step: Any, before: Any) -> bool:
+        blocks = [e.block for e in step.events if isinstance(e, ev.Write)]
+        return before is not None and len(blocks) != len(set(blocks))
+
+    return step_where(clash)(walk)
+
+
 def _point_shared(sight: Sight) -> list[str]:
     return [point.card(sight.step.sequences[0].block_table[-1])]
 
@@ -69,18 +97,6 @@ def _point_shared(sight: Sight) -> list[str]:
 def _point_copy(sight: Sight) -> list[str]:
     one = sight.all(ev.Copy)[0]
     return [point.count(one.source), point.count(one.target)]
-
-
-def several_new_without_copy(walk: object) -> int | None:
-    """A step in which two or more sequences that share blocks take new ones and nothing is copied."""
-    return step_where(
-        lambda step, before: (
-            before is not None
-            and any(block.ref > 1 for block in before.blocks)
-            and len([e for e in step.events if isinstance(e, ev.Allocate)]) > 1
-            and not any(isinstance(e, ev.Copy) for e in step.events)
-        )
-    )(walk)
 
 
 def _which_copied(sight: Sight) -> Question:
@@ -130,15 +146,16 @@ LESSON = Lesson(
     id="copy-on-write",
     ideas=(10, 11),
     stops=(
-        Stop(name="half", run=HALF, find=start, numbers=_shared, point=_point_shared),
+        Stop(name="half", run=HALF, find=common.half_full, numbers=_shared, point=_point_shared),
         Stop(
             name="copy", run=HALF, find=first(ev.Copy), numbers=_copies, gate=gates.how_many_copies,
             point=_point_copy,
         ),
         Stop(name="after", run=HALF, find=after(first(ev.Copy)), numbers=_after_copy, gate=gates.copy_or_not),
-        Stop(name="full", run=FULL, find=start, numbers=_shared, point=_point_shared),
+        Stop(name="off", run=OFF, find=shared_write, numbers=_off),
+        Stop(name="full", run=FULL, find=common.filled, numbers=_shared, point=_point_shared),
         Stop(
-            name="no_copy", run=FULL, find=several_new_without_copy, numbers=_no_copy,
+            name="no_copy", run=FULL, find=common.all_take_new, numbers=_no_copy,
             gate=gates.copy_or_not,
         ),
     ),

@@ -1,0 +1,104 @@
+"""The parts first: token, slot, logical block, physical block, block table, reference count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.lessons import common, point
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start
+
+RUN = "first-steps"
+
+
+def _first(sight: Sight) -> Mapping[str, object]:
+    """Sequence A: its tokens, its blocks, and what the pool is."""
+    row = sight.step.sequences[0]
+    table = list(row.block_table)
+    last = len(table) - 1
+    holders = sight.holders()
+    place = min(1, row.written - 1)
+    meta, model = sight.trace.meta, sight.trace.meta.get("model") or {}
+    slot = int(meta.get("bytes_per_token", 0))
+    numbers = 2 * model.get("layers", 0) * model.get("kv_heads", 0) * model.get("head_dim", 0)
+    return {
+        "token": sight.scene.token(row.token_ids[place]),
+        "n": len(row.token_ids),
+        "written": row.written,
+        "size": sight.size,
+        "bytes": f"{slot:,}",
+        "each": slot // max(numbers, 1),
+        "layers": model.get("layers", 0),
+        "heads": model.get("kv_heads", 0),
+        "dim": model.get("head_dim", 0),
+        "logical": min(1, last),
+        "from_": min(1, last) * sight.size,
+        "to": min((min(1, last) + 1) * sight.size, row.written) - 1,
+        "block": table[0],
+        "pool": sight.pool,
+        "slots": sight.pool * sight.size,
+        "table": sight.scene.numbers(table),
+        "blocks": len(table),
+        "ref": holders.ref(table[0]),
+        "s": sight.scene.join(holders.lists[table[0]]),
+    }
+
+
+def _stop(name: str, where: object) -> Stop:
+    return Stop(name=name, run=RUN, find=start, numbers=_first, point=where)  # type: ignore[arg-type]
+
+
+def _empty_slot(sight: Sight) -> list[str]:
+    row = sight.step.sequences[0]
+    return [point.slot(0, (row.written - 1) // sight.size, (row.written - 1) % sight.size)]
+
+
+def _token(sight: Sight) -> list[str]:
+    place = min(1, sight.step.sequences[0].written - 1)
+    return [point.slot(0, place // sight.size, place % sight.size)]
+
+
+def _table(sight: Sight) -> list[str]:
+    return [point.entry(0, k) for k in range(len(sight.step.sequences[0].block_table))]
+
+
+def _slots(sight: Sight) -> Question:
+    numbers = {"pool": sight.pool, "size": sight.size, "n": sight.pool * sight.size}
+    truth = sight.pool * sight.size
+    return Question(
+        question=sight.words("lesson.parts.q.slots", **numbers),
+        options=number_options(numbers_near(truth, (sight.pool, sight.pool + sight.size), low=1)),
+        truth=truth,
+        because=sight.words("lesson.parts.q.slots.because", **numbers),
+    )
+
+
+def _ref(sight: Sight) -> Question:
+    prefix = "lesson.parts.q.ref"
+    block = sight.step.sequences[0].block_table[0]
+    ref = sight.holders().ref(block)
+    numbers = {"block": block, "ref": ref}
+    return Question(
+        question=sight.words(prefix, **numbers),
+        options=texts_by_key(sight.lang, prefix, ("tables", "tokens", "reads"), **numbers),
+        truth="tables",
+        because=sight.words(f"{prefix}.because", **numbers),
+    )
+
+
+LESSON = Lesson(
+    id="parts",
+    ideas=(),
+    stops=(
+        _stop("token", _token),
+        _stop("slot", _empty_slot),
+        _stop("logical", lambda s: [point.logical(0, min(1, len(s.step.sequences[0].block_table) - 1))]),
+        _stop("physical", lambda s: [point.card(s.step.sequences[0].block_table[0])]),
+        _stop("table", _table),
+        _stop("ref", common.point_shared),
+    ),
+    questions=(
+        Ask(run=RUN, find=start, make=_slots),
+        Ask(run=RUN, find=start, make=_ref),
+    ),
+)

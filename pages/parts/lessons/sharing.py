@@ -1,0 +1,80 @@
+"""Sharing and reference counts: one prompt, two answers; the tables name the same blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.memory import events as ev
+from pages.parts import gates
+from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.lessons import common
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, first, start
+
+RUN = "two-translations"
+
+
+def _fork(sight: Sight) -> Mapping[str, object]:
+    return common.with_(common.totals(sight), common.shared(sight), prompt=common.prompt_of(sight))
+
+
+def _apart(sight: Sight) -> Mapping[str, object]:
+    return common.with_(common.totals(sight), common.new_blocks(sight), shared=common.shared(sight)["n"])
+
+
+def _end(sight: Sight) -> Mapping[str, object]:
+    return common.given_back(sight)
+
+
+def _without(sight: Sight) -> Question:
+    found = common.totals(sight)
+    truth, held, saved = (int(str(found[name])) for name in ("listed", "held", "saved"))
+    return Question(
+        question=sight.words("lesson.sharing.q.without", n=found["tables"], **found),
+        options=number_options(numbers_near(truth, (held, truth + saved))),
+        truth=truth,
+        because=sight.words("lesson.sharing.q.without.because", n=found["saved"], **found),
+    )
+
+
+def _leaves(sight: Sight) -> Question:
+    """If the first sequence ended now, how many blocks would come back? Those that only it lists."""
+    row = next(view for view in sight.step.sequences if view.state == "running")
+    holders = sight.holders()
+    truth = sum(1 for block in row.block_table if holders.ref(block) == 1)
+    numbers = {"s": sight.scene.name(row.id), "n": truth, "listed": len(row.block_table)}
+    return Question(
+        question=sight.words("lesson.sharing.q.leaves", **numbers),
+        options=number_options(numbers_near(truth, (len(row.block_table), len(row.block_table) - truth, 0))),
+        truth=truth,
+        because=sight.words("lesson.sharing.q.leaves.because", **numbers),
+    )
+
+
+def _written_by(sight: Sight) -> Question:
+    prefix = "lesson.sharing.q.computed"
+    found = common.shared(sight)
+    prompt = common.prompt_of(sight)
+    numbers = {"n": found["ref"], "prompt": prompt}
+    return Question(
+        question=sight.words(prefix, **numbers),
+        options=texts_by_key(sight.lang, prefix, ("once", "each", "never"), **numbers),
+        truth="once",
+        because=sight.words(f"{prefix}.because", **numbers),
+    )
+
+
+LESSON = Lesson(
+    id="sharing",
+    ideas=(10, 11),
+    stops=(
+        Stop(name="fork", run=RUN, find=start, numbers=_fork, point=common.point_shared),
+        Stop(name="apart", run=RUN, find=common.all_take_new, numbers=_apart, point=common.point_new,
+             gate=gates.copy_or_not),
+        Stop(name="end", run=RUN, find=first(ev.Finish), numbers=_end, gate=gates.blocks_back),
+    ),
+    questions=(
+        Ask(run=RUN, find=common.all_take_new, make=_without),
+        Ask(run=RUN, find=common.all_take_new, make=_leaves),
+        Ask(run=RUN, find=start, make=_written_by),
+    ),
+)  # fmt: skip
