@@ -172,8 +172,12 @@ def choose_splits(seqs: int, kv_heads: int, max_kv: int, multiprocessors: int, t
 def decode_triton(
     q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, cu_q: Tensor, kv_lens: Tensor, out:
     Tensor, splits: int, scale: float, window: int | None, softcap: float | None, sinks: Tensor | None,
+    tile: int | None = None,
 ) -> None:  # fmt: skip
-    """Write the rows of ``out`` [T, Hq, D] that belong to sequences with one new token."""
+    """Write the rows of ``out`` [T, Hq, D] that belong to sequences with one new token.
+
+    ``tile``: keys a tile, a power of two; only somebody who looks into the kernel sets it.
+    """
     check_tensors("decode", q, k_cache, v_cache, block_tables, cu_q, kv_lens, out)
     group = check_heads(q, k_cache, v_cache)
     check_dense("decode", k_cache, v_cache)
@@ -183,7 +187,7 @@ def decode_triton(
         raise ValueError(f"decode: {splits} splits; use 1 to {MAX_SPLITS}.")
     if not seqs or not q.shape[0]:
         return
-    config = decode_config(group, dim, q.dtype)
+    config = decode_config(group, dim, q.dtype) | ({"TILE": tile} if tile else {})
     part, m, sums = out, kv_lens, kv_lens  # stand-ins that are never touched
     if splits > 1:
         part = torch.empty(seqs, heads, splits, dim, dtype=torch.float32, device=q.device)

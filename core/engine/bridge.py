@@ -7,6 +7,7 @@ and padding follow from positions. One forward pass serves prefill, chunks and d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,17 +24,22 @@ if TYPE_CHECKING:
 # transformers gives other meanings to names that contain "flash" or "/" or begin with "paged|".
 NAME = "kvpool"
 DENSE = "eager"
+# Somebody who looks on: layer, q [T, Hq, D], output [T, Hq, D], and paged_attention's options.
+Tap = Callable[[int, torch.Tensor, torch.Tensor, dict[str, Any]], None]
 
 
 class Pass:
     """What one forward pass hands to every attention layer, and how many layers have asked."""
 
-    __slots__ = ("batch", "calls", "store", "windows")
+    __slots__ = ("batch", "calls", "store", "tap", "windows")
 
-    def __init__(self, store: KVStore, batch: PagedBatch, windows: tuple[int | None, ...]) -> None:
+    def __init__(
+        self, store: KVStore, batch: PagedBatch, windows: tuple[int | None, ...], tap: Tap | None = None
+    ) -> None:
         self.store = store
         self.batch = batch
         self.windows = windows
+        self.tap = tap
         self.calls = 0
 
 
@@ -68,16 +74,16 @@ def kvpool_attention(
     kvpool.calls += 1
     keys, values = kvpool.store.keys[layer], kvpool.store.values[layer]
     store_kv(key[0].transpose(0, 1), value[0].transpose(0, 1), keys, values, kvpool.batch.slot_mapping)
-    out = paged_attention(
-        query[0].transpose(0, 1),
-        keys,
-        values,
-        kvpool.batch,
-        scale=scaling if scaling is not None else query.shape[-1] ** -0.5,  # transformers' own default
-        window=sliding_window if sliding_window is not None else kvpool.windows[layer],
-        softcap=softcap,
-        sinks=s_aux,
-    )
+    q = query[0].transpose(0, 1)
+    options = {
+        "scale": scaling if scaling is not None else query.shape[-1] ** -0.5,  # transformers' own default
+        "window": sliding_window if sliding_window is not None else kvpool.windows[layer],
+        "softcap": softcap,
+        "sinks": s_aux,
+    }
+    out = paged_attention(q, keys, values, kvpool.batch, **options)
+    if kvpool.tap is not None:
+        kvpool.tap(layer, q, out, options)
     return out[None], None
 
 
@@ -97,13 +103,16 @@ def use(model: LoadedModel, implementation: str) -> None:
 
 
 @torch.inference_mode()
-def forward(model: LoadedModel, store: KVStore, packed: PackedBatch) -> torch.Tensor:
+def forward(
+    model: LoadedModel, store: KVStore, packed: PackedBatch, tap: Tap | None = None
+) -> torch.Tensor:
     """One forward pass over a packed batch: writes T keys and values into the pool, gives logits [R, V].
 
     Repeating it writes the same values into the same slots. Works in any thread (inference mode is a state
-    of the thread, so it is entered here). Raises BridgeError when a layer went past the pool.
+    of the thread, so it is entered here). ``tap`` is called by each layer after its attention. Raises
+    BridgeError when a layer went past the pool.
     """
-    state = Pass(store, packed.paged, model.geometry.windows)
+    state = Pass(store, packed.paged, model.geometry.windows, tap)
     with model.lock:
         use(model, NAME)
         output = model.model(

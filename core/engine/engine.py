@@ -19,6 +19,7 @@ from core.engine.beams import BeamOptions
 from core.engine.bridge import forward
 from core.engine.dense import prove
 from core.engine.errors import RequestRefused, SessionClosed
+from core.engine.peek import Peek, peek
 from core.engine.plan import Outcome, StepPlan
 from core.engine.prepare import prepare
 from core.engine.recorder import Recorder
@@ -68,6 +69,7 @@ class Engine:
         self.prove = prove  # may be switched between steps
         self._sampling: dict[str, Sampling] = {}
         self._pending: StepPlan | None = None
+        self._last: StepPlan | None = None  # the one that was committed last
         self._moves_done = 0
         self._proof: Proof | None = None
         self._plan_ms = self._forward_ms = self._sample_ms = 0.0
@@ -211,7 +213,7 @@ class Engine:
         """Append, fork, finish, release; then record the step."""
         self._check(plan)
         after = self._scheduler.commit(plan, outcome)
-        self._pending = None
+        self._pending, self._last = None, plan
         time_ms = TimeMs(plan=self._plan_ms, forward=self._forward_ms, sample=self._sample_ms)
         return self._recorder.step(plan, after, self._scheduler, self._proof, time_ms)
 
@@ -231,6 +233,15 @@ class Engine:
             if sequence.id == sequence_id:
                 return self._recorder.generated(sequence)
         raise KeyError(sequence_id)
+
+    def peek(self, layer: int) -> Peek:
+        """Queries, keys, values and outputs of one layer in the last step; costs one forward pass.
+
+        Raises ValueError when there was no step yet, the next one has begun to move blocks, or no such layer.
+        """
+        if self._last is None or (self._pending is not None and self._moves_done):
+            raise ValueError("There is no finished step to look into; run one step more, then look.")
+        return peek(self.model, self.store, self._last, layer)
 
     def close(self) -> None:
         """Give the pool back. The trace stays readable; running another step raises SessionClosed."""

@@ -21,6 +21,7 @@ from core.memory.views import RequestView
 from core.trace.step import Step, Trace
 
 if TYPE_CHECKING:
+    from core.engine.peek import Peek
     from core.models.loaded import LoadedModel
 
 MAX_WAITING_STEPS = 1024  # steps asked for and not yet begun; more clicks than that are dropped
@@ -113,6 +114,13 @@ class LiveSession:
         with self._state:
             self._check_open()
             return self._engine.plan() if self._engine.has_work else None
+
+    def peek(self, layer: int) -> Peek:
+        """``Engine.peek``, between two steps: waits for the one in hand. The next one waits for this."""
+        with self._state:
+            self._state.wait_for(lambda: not self._in_hand)
+            self._check_open()
+            return self._engine.peek(layer)
 
     def request_step(self, n: int = 1) -> int:
         """Ask for ``n`` more steps and return at once: how many were taken (those waiting are limited).
