@@ -38,6 +38,7 @@ def trace_meta(model: LoadedModel, config: EngineConfig, scenario: str | None) -
         "device": model.device,
         "block_size": config.block_size,
         "num_blocks": config.num_blocks,
+        "max_model_len": config.max_model_len,  # an addition to version 1: what "reserve max" reserves
         "bytes_per_token": g.bytes_per_token,
         "sharing": config.sharing,
         "prefix_cache": config.prefix_cache,

@@ -9,6 +9,7 @@ import streamlit as st
 from core.trace.step import Trace
 from pages.parts import library, live, model_status, side_bar, transport
 from pages.parts.address import show_address
+from pages.parts.follow import follow
 from pages.parts.guard import sentence_on_error
 from pages.parts.payload import build_payload
 from pages.parts.settings import values
@@ -142,6 +143,7 @@ def _stage() -> None:
             lecture=values()["lecture"],
             busy=is_live and live.busy(),
             can_step_live=is_live and live.can_step(),
+            lockstep=follow(trace, st.session_state.setdefault("_follow", {})),
         )
         if place.proof:
             payload["about"].append(proof_text(trace, index, lang))

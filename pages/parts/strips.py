@@ -29,6 +29,8 @@ class Report(Protocol):
     def runs(self) -> Sequence[Any]: ...
     @property
     def waiting(self) -> Any: ...
+    @property
+    def stopped(self) -> Sequence[Any]: ...
 
 
 def strips(
@@ -41,11 +43,15 @@ def strips(
     """
     step = trace.steps[index]
     usage = {entry.strategy: entry for entry in step.usage}
-    runs = _runs_of_events(trace, index)
+    runs = {} if lockstep else _runs_of_events(trace, index)
     waiting: dict[str, Any] = {}
+    refused: dict[str, int] = {}
     for name, report in lockstep[min(index, len(lockstep) - 1)].items() if lockstep else ():
         usage[name] = report.usage
         waiting[name] = report.waiting
+        refused[name] = len(
+            {end.sequence.rpartition(".")[0] for end in report.stopped if end.reason == "never fits"}
+        )
         runs[name] = [(run.start, run.length, run.owner, run.live) for run in report.runs]
     place = {view.id: number for number, view in enumerate(step.sequences)}
     names = [name for name in usage if name != "paged"][: MAX_STRIPS - 1]
@@ -53,7 +59,7 @@ def strips(
         _row(
             usage[name],
             _contiguous(usage[name], runs.get(name, []), place),
-            _note(usage[name], waiting.get(name), lang),
+            _note(usage[name], waiting.get(name), refused.get(name, 0), lang),
             lang,
         )
         for name in names
@@ -86,10 +92,12 @@ def useful(usage: Usage) -> int | None:
     return round(100 * usage.live / taken) if taken else None
 
 
-def _note(usage: Usage, head: Any, lang: str) -> str:
+def _note(usage: Usage, head: Any, refused: int, lang: str) -> str:
     """What this strategy pays just now: who waits and why, else what was copied, else what is left."""
     if head is not None and head.reason in ("full", "fragmented"):
         return t(f"stage.why.{head.reason}", lang, need=head.need, free=head.free, longest=head.longest)
+    if refused:
+        return t("stage.never_fits", lang, n=refused)
     if usage.waiting:
         return t("stage.waits", lang, n=usage.waiting)
     if usage.copied:
