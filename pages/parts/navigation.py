@@ -24,6 +24,7 @@ ENTRIES = (
     Entry("pages/live.py", ""),
     Entry("pages/course.py", "course"),
     Entry("pages/lesson.py", "lesson"),
+    Entry("pages/compare.py", "compare"),
 )
 
 
