@@ -104,7 +104,7 @@ function question(sheet, gate) {
     const { answer, truth, correct, text } = gate.result;
     box.append(make("span", "told you", W.predicted.replace("{answer}", label(answer))));
     box.append(make("span", "told truth", W.was_so.replace("{truth}", label(truth))));
-    box.append(make("span", "told", `${correct ? W.right : W.wrong}. ${text}`));
+    box.append(make("span", "told", `${correct ? W.right : W.wrong}${sheet.data.lang === "zh" ? "。" : ". "}${text}`));
     return box;
   }
   if (gate.kind === "block") box.append(make("span", "hint", W.pick));

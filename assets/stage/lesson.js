@@ -9,6 +9,8 @@ function drawLesson(stage) {
     root.querySelectorAll(place).forEach((node) => node.setAttribute("data-pointed", ""));
   }
   const asks = data.gate && !data.gate.result && data.gate.kind === "block";
+  const focused = root.getRootNode().activeElement;
+  if (!asks && focused?.matches?.(".card")) focused.blur();
   root.querySelectorAll(".card[data-b]").forEach((card) => {
     setAttrs(card, asks ? { tabindex: 0, role: "button", "aria-label": card.dataset.b } : { tabindex: null, role: null, "aria-label": null });
   });

@@ -79,12 +79,16 @@ function heldBlocks(data) {
     if (id >= data.pool) return;
     let fact = facts.get(id);
     if (!fact) {
-      const mine = tokens[place].slice(logical * data.size, (logical + 1) * data.size);
-      fact = { id, state: "used", filled: 0, owners: [], tokens: mine };
+      fact = { id, state: "used", filled: 0, owners: [], tokens: null };
       facts.set(id, fact);
     }
     fact.owners.push(row.p);
-    fact.filled = Math.max(fact.filled, filledOf(row, logical, data.size));
+    const filled = filledOf(row, logical, data.size);
+    // Owners agree on a shared block; where a lesson breaks the rule, the one that wrote last has its way.
+    if (!fact.tokens || (filled === fact.filled && data.clash) || filled > fact.filled) {
+      fact.tokens = tokens[place].slice(logical * data.size, (logical + 1) * data.size);
+    }
+    fact.filled = Math.max(fact.filled, filled);
   }));
   for (const [id, filled, owners] of data.others) facts.set(id, { id, state: "used", filled, owners, tokens: [] });
   for (const [id, filled, labels] of data.cached) {

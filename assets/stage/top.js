@@ -170,7 +170,7 @@ function drawGate(box, data, W, stage) {
     const said = [
       ["you", W("predicted", { answer: optionLabel(gate, result.answer) })],
       ["truth", W("was_so", { truth: optionLabel(gate, result.truth) })],
-      [result.correct ? "right" : "wrong", `${W(result.correct ? "right" : "wrong")}. ${result.text || ""}`],
+      [result.correct ? "right" : "wrong", `${W(result.correct ? "right" : "wrong")}${data.lang === "zh" ? "。" : ". "}${result.text || ""}`],
     ];
     each(box, said, () => make("button"), (node, [name, text]) => {
       setAttrs(node, { class: `told ${name}`, disabled: "" });

@@ -9,7 +9,7 @@ from core.memory import events as ev
 from pages.parts import gates
 from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import common, point
-from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, end, first, start, step_where
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, end, start, step_where
 
 RUN = "three-beams"
 
@@ -22,6 +22,16 @@ def dropped(walk: Any) -> int | None:
         return lost and any(isinstance(e, ev.Fork) for e in step.events)
 
     return step_where(both)(walk)
+
+
+def copied(walk: Any) -> int | None:
+    """The first step in which a beam copies a block and is still there afterwards."""
+
+    def lasting(step: Any, before: Any) -> bool:
+        running = {view.id for view in step.sequences if view.state == "running"}
+        return any(isinstance(e, ev.Copy) and e.sequence in running for e in step.events)
+
+    return step_where(lasting)(walk)
 
 
 def _prefix(sight: Sight) -> Mapping[str, object]:
@@ -97,7 +107,7 @@ LESSON = Lesson(
         Stop(name="apart", run=RUN, find=common.all_take_new, numbers=_apart, gate=gates.copy_or_not),
         Stop(name="drop", run=RUN, find=dropped, numbers=_drop,
              gate=gates.blocks_back),
-        Stop(name="copy", run=RUN, find=first(ev.Copy), numbers=_copy, gate=gates.block_copied,
+        Stop(name="copy", run=RUN, find=copied, numbers=_copy, gate=gates.block_copied,
              point=lambda s: [point.card(e.target) for e in s.all(ev.Copy)]),
         Stop(name="end", run=RUN, find=end, numbers=_end),
         Stop(name="today", run=RUN, find=end, numbers=_end),

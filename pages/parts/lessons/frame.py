@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from core.memory import events as ev
+from core.memory.events import Event
 from core.trace.step import Trace
 from pages.parts.gates import Question, coming, cut
 from pages.parts.lessons import point
@@ -92,6 +95,12 @@ class Frame:
         return self.stop.point(Sight(self.trace, self.index, self.lang))
 
 
+def clashes(events: Sequence[Event]) -> bool:
+    """Whether several sequences wrote into one slot: only in a run that breaks the rule on purpose."""
+    slots = [(e.block, e.offset) for e in events if isinstance(e, ev.Write)]
+    return len(slots) != len(set(slots))
+
+
 def stage_payload(frame: Frame) -> dict[str, Any]:
     """The stage's payload for a frame; while a question is open, only of what came before it."""
     asking, asked = frame.asking(), frame.gate()
@@ -113,6 +122,7 @@ def stage_payload(frame: Frame) -> dict[str, Any]:
     head, text = ("", "") if asking else frame.said()
     payload |= _common(frame) | {"say": {"kind": "lesson", "head": head, "text": text, "also": []}}
     payload["calm"], payload["point"] = True, frame.points()
+    payload["clash"] = clashes(trace.steps[index].events) if trace.steps else False
     if "strips" not in frame.stop.show:
         payload["strips"] = []
     if "chart" not in frame.stop.show:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from core.memory import events as ev
 from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import common, point
-from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, step_where
 
 RUN = "first-steps"
+
+
+def quiet(walk: Any) -> int | None:
+    """The first step in which tables share blocks and none of them changes."""
+
+    def calm(step: Any, before: Any) -> bool:
+        changed = any(isinstance(e, (ev.Allocate, ev.Copy, ev.Share, ev.Release)) for e in step.events)
+        return not changed and any(block.ref > 1 for block in step.blocks)
+
+    return step_where(calm)(walk)
 
 
 def _first(sight: Sight) -> Mapping[str, object]:
@@ -45,7 +57,7 @@ def _first(sight: Sight) -> Mapping[str, object]:
 
 
 def _stop(name: str, where: object) -> Stop:
-    return Stop(name=name, run=RUN, find=start, numbers=_first, point=where)  # type: ignore[arg-type]
+    return Stop(name=name, run=RUN, find=quiet, numbers=_first, point=where)  # type: ignore[arg-type]
 
 
 def _empty_slot(sight: Sight) -> list[str]:
@@ -98,7 +110,7 @@ LESSON = Lesson(
         _stop("ref", common.point_shared),
     ),
     questions=(
-        Ask(run=RUN, find=start, make=_slots),
-        Ask(run=RUN, find=start, make=_ref),
+        Ask(run=RUN, find=quiet, make=_slots),
+        Ask(run=RUN, find=quiet, make=_ref),
     ),
 )

@@ -36,8 +36,9 @@ def order(lesson: str, number: int, question: Question) -> tuple[tuple[Answer, s
 def show(state: Study, lang: str) -> None:
     """All questions, one under the other; each is explained as soon as it is answered."""
     st.subheader(t("lessons.quiz.title", lang, lesson=state.lesson.text("title", lang)), anchor=False)
-    for number, question in enumerate(questions(state.lesson, runs.recorded(state.lesson), lang)):
-        _one(state, number, question, lang)
+    with st.container(key="quiz", gap="medium"):
+        for number, question in enumerate(questions(state.lesson, runs.recorded(state.lesson), lang)):
+            _one(state, number, question, lang)
     with st.container(horizontal=True):
         st.button(
             t("lessons.quiz.back", lang), key="quiz_back", icon=":material/arrow_back:", on_click=_back,
