@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -72,12 +73,15 @@ def test_the_page_opens_with_settings_that_make_the_strategies_differ() -> None:
     assert sum(length % int(trace.meta["block_size"]) != 0 for length in lengths) >= 5, "no multiples"
     whole = {n: [step[n].usage for step in reports] for n in TICKED}
     most = {name: max(usage.running for usage in column) for name, column in whole.items()}
-    assert most["paged"] >= 2 * most["reserve max"] and len(set(most.values())) >= 4
+    assert most["paged"] >= 2 * most["reserve max"] and len(set(most.values())) >= 3
     assert all(sum(u.waiting for u in whole[name]) > 0 for name in TICKED), "memory is the limit for all"
     payload = compare_payload(trace, reports, opening_step(reports), choices, "en")
     rows = payload["rows"]
     for kind in ("live", "reserved", "internal", "external", "running", "waiting"):
         assert len({row["now"][kind] for row in rows}) >= 3, kind
+    for one, other in combinations(rows, 2):
+        figures = [(one[part][key], other[part][key]) for part in ("now", "so_far") for key in one[part]]
+        assert sum(a != b for a, b in figures) >= 4, (one["name"], other["name"])
     assert len({row["whole"]["steps"] for row in rows}) >= 4
     assert len({row["whole"]["mean"] for row in rows}) >= 4
 
