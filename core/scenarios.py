@@ -339,10 +339,19 @@ _ALL = (
             copy_on_write_disabled=True,
         ),
         look_zh="同样的请求，共享的半满块不复制就写：后写的盖掉先写的，先写的回答读到了别人的词元。",
-        look_en="The same request, but the shared half-full block is written without a copy: the last writer wins, "
-        "and the others read a token that is not theirs.",
+        look_en="The same request, but the shared half-full block is written without a copy: the last "
+        "writer wins, and the others read a token that is not theirs.",
         note_zh="只是演示：这一次运行故意违反“只写引用计数为 1 的块”。",
-        note_en="A demonstration: this run breaks the rule that only blocks with ref 1 are written, on purpose.",
+        note_en="A demonstration: on purpose, this run breaks the rule that only blocks with ref 1 are "
+        "written.",
+        moments=(
+            Moment(
+                step=1,
+                zh="三个回答先后写进块 8 的同一个位置：后写的 C 读到自己的词元，A 和 B 读到 C 的。",
+                en="All three write into the same slot of block 8: C, the last, reads its own token, "
+                "and A and B read that of C.",
+            ),
+        ),
     ),
     Scenario(
         name="answers-append-only",
@@ -358,7 +367,16 @@ _ALL = (
             free_order=(5, 2, 8, 0, 7, 3),
         ),
         look_zh="只共享写满的块：半满的那块每个回答各有一份，所以从来不用复制。",
-        look_en="Only full blocks are shared: each answer has its own half-full block, so nothing is ever copied.",
+        look_en="Only full blocks are shared: each answer has its own half-full block, so nothing is ever "
+        "copied.",
+        moments=(
+            Moment(
+                step=1,
+                zh="不复制：B 和 C 各拿一个新块，把提示最后两个词元重新计算一遍。",
+                en="Nothing is copied: B and C each take a new block and compute the prompt's last two "
+                "tokens again.",
+            ),
+        ),
     ),
     Scenario(
         name="prefix-moved",
@@ -375,6 +393,18 @@ _ALL = (
         look_zh="第二个请求换了结尾，前面的块全部命中；第三个把一个词挪到开头，一块也没有命中。",
         look_en="The second request ends in other words, and every block before that is found. "
         "The third has one word moved to the front, and nothing is.",
+        moments=(
+            Moment(
+                step=2,
+                zh="第二个请求从缓存里找到前两个块。",
+                en="The second request finds its first two blocks in the cache.",
+            ),
+            Moment(
+                step=4,
+                zh="第三个请求从第一个词元起就不同：一块也没有命中。",
+                en="The third differs from its first token on: no block is found.",
+            ),
+        ),
     ),
     _dry(
         "pool-runs-dry",
@@ -456,7 +486,7 @@ _ALL = (
             {"prompt": prompt, "max_new_tokens": new, "arrival_step": arrival, "ignore_eos": True}
             for prompt, new, arrival in _COMING
         ),
-        config=EngineConfig(block_size=4, num_blocks=24, max_model_len=32, strategies=("exact", "doubling")),
+        config=EngineConfig(block_size=4, num_blocks=24, max_model_len=32, strategies=("reserve max", "doubling")),
         look_zh="十一个长短不一的请求先后到来又离开。连续分配时，空闲的槽位够多，却没有一段够长。",
         look_en="Eleven requests of ragged lengths come and go. In contiguous memory enough is free, "
         "and no piece of it is long enough.",

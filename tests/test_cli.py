@@ -15,6 +15,7 @@ from core.cli.errors import UsageError
 from core.cli.options import parse_bytes, parse_order
 from core.cli.requests import read_requests
 from core.config import Sampling
+from core.scenarios import recorded_path
 from core.trace import load, save
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -201,3 +202,23 @@ def test_a_bad_line_is_a_sentence_with_its_number(tmp_path: Path, line: str, say
 def test_an_empty_file_of_requests(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no requests"):
         read_requests(write(tmp_path, "", "  "), DEFAULTS)
+
+
+def test_record_refuses_a_lesson_that_does_not_break_the_rule_it_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Both ways round: a rule broken where none should be, and none broken where rule 4 should be."""
+    from core.cli import record
+
+    traces = {name: load(recorded_path(name)) for name in ("half-full-block", "no-copy-on-write")}
+    swapped = dict(zip(traces, reversed(traces.values()), strict=True))
+    monkeypatch.setattr(record, "record", lambda scenario, **options: swapped[scenario.name])
+    for name, sentence in (
+        ("half-full-block", "rule 4 does not hold after step 1"),
+        ("no-copy-on-write", "it is to break rule 4, but every rule holds"),
+    ):
+        assert main(["record", name, "--trace", str(tmp_path / "t.kvtrace.json")]) == 1
+        assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(record, "record", lambda scenario, **options: traces[scenario.name])
+    assert main(["record", "no-copy-on-write", "--trace", str(tmp_path / "t.kvtrace.json")]) == 0

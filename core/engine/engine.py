@@ -46,6 +46,8 @@ class Engine:
     ) -> None:
         """``prove``: compare the logits of every step with a dense, cache-free pass (slow).
 
+        ``scenario``: the lesson that is being run, for the trace; only a lesson may switch copy-on-write off.
+
         Raises PoolTooLarge when the pool does not fit in memory, ValueError when the configuration asks
         for longer sequences than the model reads, UnsupportedModel when the model fails its self-test.
         """
@@ -53,6 +55,11 @@ class Engine:
             raise ValueError(
                 f"the max model length is {config.max_model_len} and {model.name} reads at most "
                 f"{model.geometry.max_positions} tokens; choose at most that."
+            )
+        if config.copy_on_write_disabled and not scenario:
+            raise ValueError(
+                "Copy-on-write is switched off, so a block would be written while others read it: only a "
+                "lesson may do that; leave it on, or name the scenario."
             )
         prepare(model)
         self.model = model

@@ -11,6 +11,7 @@ from pages.parts import library, live, model_status, side_bar, transport
 from pages.parts.address import show_address
 from pages.parts.follow import follow
 from pages.parts.guard import sentence_on_error
+from pages.parts.labels import letter
 from pages.parts.payload import build_payload
 from pages.parts.settings import values
 from pages.parts.shell import language_switch
@@ -20,6 +21,7 @@ from pages.parts.view import View, view
 from pages.parts.words import t
 
 STAGE_KEY = "stage"
+HARM = 0.01  # a logit that differs by this much is wrong; rounding of fp32 sums gives 0.0001 or less
 
 
 def show() -> None:
@@ -132,6 +134,8 @@ def _stage() -> None:
         index = place.index(trace)
         if place.source == "recorded" and place.lesson and (look := library.look(place.lesson, index, lang)):
             st.caption(look, help=library.note(place.lesson, lang) or None)
+        if harm := harm_text(trace, index, lang):
+            st.caption(harm)
         is_live = place.source == "live"
         payload = build_payload(
             trace,
@@ -161,6 +165,24 @@ def proof_text(trace: Trace, index: int, lang: str) -> str:
         return t("live.proof.none", lang)
     same = t("live.proof.same" if proof.same_argmax else "live.proof.other", lang)
     return t("live.proof.value", lang, diff=f"{proof.max_abs_logit_diff:.1e}", same=same)
+
+
+def harm_text(trace: Trace, index: int, lang: str) -> str:
+    """Whose logits are not what a dense pass gives, by how much, and whose are; "" where all are right.
+
+    So it is where a lesson switches copy-on-write off: sequences read what others wrote into their block.
+    """
+    step = trace.steps[index] if trace.steps else None
+    if step is None or step.proof is None or step.proof.max_abs_logit_diff < HARM:
+        return ""
+    names = {s.id: letter(place) for place, s in enumerate(step.sequences)}
+    found = {names.get(s, s): diff for s, diff in step.proof.by_sequence.items()}
+    one = {s: t("live.harm.one", lang, s=s, diff=f"{diff:.2g}") for s, diff in found.items()}
+    comma = "、" if lang == "zh" else ", "
+    harmed = comma.join(one[s] for s, diff in found.items() if diff >= HARM)
+    unharmed = comma.join(one[s] for s, diff in found.items() if diff < HARM)
+    rest = t("live.harm.unharmed", lang, unharmed=unharmed) if unharmed else t("live.harm.nobody", lang)
+    return t("live.harm", lang, harmed=harmed) + rest if harmed else ""
 
 
 def _unsettled() -> bool:

@@ -8,6 +8,7 @@ from core.config import EngineConfig, Sampling
 from core.engine.engine import Engine
 from core.memory.events import Copy
 from core.models.loaded import LoadedModel
+from core.trace import verify
 from core.trace.step import Step
 from tests.engine.helpers import count, generated, run, tokens_of, worst
 
@@ -81,7 +82,10 @@ def test_without_copy_on_write_one_goes_wrong_and_the_other_does_not(tiny: Any) 
     model, prompt = tiny("llama"), list(range(60, 66))
     _, good = answers(model, prompt, 2, HOT, prove=True)
     assert worst(good) <= 1e-4
-    engine = Engine(model, EngineConfig(num_blocks=64, copy_on_write_disabled=True), prove=True)
+    config = EngineConfig(num_blocks=64, copy_on_write_disabled=True)
+    with pytest.raises(ValueError, match="only a lesson may do that"):
+        Engine(model, config)
+    engine = Engine(model, config, prove=True, scenario="no-copy-on-write")
     engine.submit(prompt, max_new_tokens=NEW, n=2, sampling=HOT, ignore_eos=True)
     apart: dict[str, float] = {}
     while (step := engine.step()) is not None:
@@ -91,6 +95,8 @@ def test_without_copy_on_write_one_goes_wrong_and_the_other_does_not(tiny: Any) 
     assert count(engine.trace.steps, "copy") == 0
     wrong, right = max(apart, key=apart.__getitem__), min(apart, key=apart.__getitem__)
     assert apart[wrong] > 0.1 and apart[right] <= 1e-4, apart
+    violation = verify(engine.trace)
+    assert violation is not None and violation.rule == 4, violation
     index = int(right.rpartition(".")[2])
     assert generated(engine, right) == alone(model, prompt, 42 + index), "the unharmed one is as if alone"
 
