@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const HUES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
-const TAGS = new Set(["g", "rect", "path", "line", "circle", "text", "title"]);
+const TAGS = new Set(["g", "a", "rect", "path", "line", "circle", "text", "title"]);
 const PATIENCE_MS = 5000;
 const sheets = new WeakMap();
 
@@ -67,7 +67,7 @@ function draw(sheet) {
   const bar = make("nav", "bar");
   bar.append(button(sheet, `◀ ${W.back}`, "key", "back", null, !data.can_back), button(sheet, `${W.step} ▶`, "key primary", "step", null, !data.can_step));
   top.insertBefore(bar, top.lastChild);
-  root.replaceChildren(top, sentence(sheet), picture(sheet));
+  root.replaceChildren(top, sentence(sheet), ...choices(sheet), picture(sheet, shown(sheet)));
   root.dataset.step = data.index;
   fit(sheet);
 }
@@ -113,8 +113,51 @@ function question(sheet, gate) {
   return box;
 }
 
-function picture(sheet) {
-  const { drawing, gate } = sheet.data;
+/** One of several drawings: which one is on the screen. It stays chosen while the same ones are offered. */
+function shown(sheet) {
+  const { choices: offer } = sheet.data.drawing;
+  return offer ? offer.drawings[sheet.chosen] : sheet.data.drawing;
+}
+
+function choices(sheet) {
+  const { choices: offer } = sheet.data.drawing;
+  const name = offer && `${sheet.data.index} ${offer.drawings.length} ${offer.drawings[0].marks.length}`;
+  if (name !== sheet.offered) sheet.chosen = offer ? offer.at : 0;
+  sheet.offered = name;
+  if (!offer) return [];
+  const box = make("div", "choices");
+  const pick = (place) => {
+    sheet.chosen = place;
+    sheet.root.querySelector(".drawing").replaceWith(picture(sheet, shown(sheet)));
+    box.replaceWith(...choices(sheet));
+    fit(sheet);
+    sheet.root.querySelector(".choices input, .choices .on").focus();
+  };
+  box.append(make("span", "label", offer.label));
+  box.append(...(offer.options.length > 2 ? slider(offer, sheet.chosen, pick) : buttons(offer, sheet.chosen, pick)));
+  return [box];
+}
+
+function buttons(offer, chosen, pick) {
+  return offer.options.map((text, place) => {
+    const node = make("button", place === chosen ? "key on" : "key", text);
+    node.setAttribute("aria-pressed", place === chosen);
+    node.onclick = () => pick(place);
+    return node;
+  });
+}
+
+function slider(offer, chosen, pick) {
+  const input = make("input");
+  Object.assign(input, { type: "range", min: 0, max: offer.options.length - 1, step: 1, value: chosen });
+  input.setAttribute("aria-label", offer.label);
+  input.setAttribute("aria-valuetext", offer.options[chosen]);
+  input.oninput = () => pick(Number(input.value));
+  return [input, make("span", "value", offer.options[chosen])];
+}
+
+function picture(sheet, drawing) {
+  const { gate } = sheet.data;
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "drawing");
   svg.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
@@ -140,6 +183,7 @@ function picture(sheet) {
 function shape(tag, attrs) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attrs)) {
+    if (name === "href" && !String(value).startsWith("./?")) continue;
     if (!/^on/i.test(name)) node.setAttribute(name, value);
   }
   if (attrs["data-s"] !== undefined) node.style.setProperty("--h", HUES[attrs["data-s"] % HUES.length]);

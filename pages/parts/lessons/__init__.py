@@ -11,12 +11,18 @@ from pages.parts.lessons.lesson import Lesson
 # In the order of the course text; the id is the address, the module its name with underscores.
 LESSON_IDS: Final[tuple[str, ...]] = (
     "parts",
+    "recompute-or-cache",
+    "fixed-reservation",
+    "holes",
+    "doubling",
+    "os-pages",
     "paged-attention",
     "sharing",
     "copy-on-write",
     "many-answers",
     "sharing-rules",
     "beam-search",
+    "batch-size",
     "prefix-reuse",
     "running-dry",
 )

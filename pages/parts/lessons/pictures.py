@@ -2,7 +2,9 @@
 
 A drawing is plain data, drawn by the component of ``sheet.py``:
   {"width", "height", "alt", "marks": [mark, ...]}     lengths in units; the sheet scales it to its room
-  mark: [tag, {attribute: value}, text or [marks]]      tag: g, rect, path, line, circle, text, title
+  mark: [tag, {attribute: value}, text or [marks]]      tag: g, a, rect, path, line, circle, text, title
+An "a" leads to another page of the app only ("./?..."). A drawing with "choices": {"label", "options", "at",
+"drawings"} is one of several: the sheet offers a slider, or buttons when there are two, and asks nobody.
 Attribute "class" picks colours and weights from assets/lessons_sheet.css (the four states of a slot are the
 stage's: "live", "empty", "cached", "free"); "data-b" makes a mark answer a question of kind "block";
 "data-s" gives it the hue of that sequence. Text is only ever set as text.
@@ -17,7 +19,7 @@ from typing import Any, Final, Protocol
 
 Drawing = dict[str, Any]
 
-TAGS: Final = frozenset({"g", "rect", "path", "line", "circle", "text", "title"})
+TAGS: Final = frozenset({"g", "a", "rect", "path", "line", "circle", "text", "title"})
 
 
 class Picture(Protocol):
@@ -27,7 +29,23 @@ class Picture(Protocol):
 
 
 # name -> module:function. Imported when first shown.
-PICTURES: Final[Mapping[str, str]] = MappingProxyType({})
+PICTURES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "recompute": "pages.parts.lessons.drawings.recompute:recompute",
+        "reservation": "pages.parts.lessons.drawings.reservation:reservation",
+        "reservation-knob": "pages.parts.lessons.drawings.reservation:knob",
+        "reservation-paged": "pages.parts.lessons.drawings.reservation:paged",
+        "holes": "pages.parts.lessons.drawings.holes:holes",
+        "holes-fits": "pages.parts.lessons.drawings.holes:fits",
+        "holes-compaction": "pages.parts.lessons.drawings.holes:compaction",
+        "doubling": "pages.parts.lessons.drawings.doubling:doubling",
+        "os-pages": "pages.parts.lessons.drawings.os_pages:os_pages",
+        "analogy-same": "pages.parts.lessons.drawings.analogy:same",
+        "analogy-breaks": "pages.parts.lessons.drawings.analogy:breaks",
+        "batch-speed": "pages.parts.lessons.drawings.batch:speed",
+        "batch-both": "pages.parts.lessons.drawings.batch:both",
+    }
+)
 
 
 def picture(name: str) -> Picture:

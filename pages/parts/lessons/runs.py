@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from core.memory.events import Event
 from core.trace.step import Trace
 from pages.parts import library
 from pages.parts.lessons.lesson import Lesson
@@ -28,10 +29,11 @@ def way(lesson: Lesson, runs: Mapping[str, Any]) -> Way:
 
 def live_way(lesson: Lesson, trace: Trace, *, open_: bool) -> Way:
     """The lesson's stops located in one live run, in the order of the lesson; those that come too early for
-    the stop before them are left out, so that Right never leads back."""
+    the stop before them are left out, so that Right never leads back, unless another picture looks anew."""
     stops: list[tuple[str, int | None]] = []
-    last = 0
+    last, picture = 0, ""
     for stop in lesson.stops:
+        last, picture = (last if stop.picture == picture else 0), stop.picture
         step = stop.find(trace)
         step = step if step is not None and step >= last else None
         last = last if step is None else step
@@ -40,4 +42,7 @@ def live_way(lesson: Lesson, trace: Trace, *, open_: bool) -> Way:
 
 
 def _lengths(walk: Any) -> tuple[int, ...]:
-    return tuple(len(getattr(step, "events", ())) for step in walk.steps)
+    """Memory events in each step; what else a walk calls events is not spoken about one by one."""
+    return tuple(
+        sum(isinstance(event, Event) for event in getattr(step, "events", ())) for step in walk.steps
+    )

@@ -1,0 +1,1 @@
+"""The main pictures of lessons that are drawings: one file each, pure functions (walk, step, language)."""
