@@ -66,7 +66,8 @@ class Frame:
 
     def gate(self) -> dict[str, Any] | None:
         """The question as the picture draws it, with prediction and truth once it is answered."""
-        question = None if self.skipped else self.question()
+        quiet = self.skipped or (self.place.event is not None and not self.asking())
+        question = None if quiet else self.question()
         return question.payload(f"{self.lesson.id}.{self.place.stop}", self.given) if question else None
 
     def said(self) -> tuple[str, str]:

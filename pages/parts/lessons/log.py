@@ -110,15 +110,20 @@ def _table(trace: Trace, state: Study, way: Way, lang: str) -> None:
         t("lessons.log.kind", lang),
         sorted({e.kind for e in found}),
         format_func=lambda kind: t(f"lessons.kind.{kind}", lang),
+        placeholder=t("lessons.log.all", lang),
     )
-    owners = right.multiselect(t("lessons.log.owner", lang), sorted({e.owner for e in found if e.owner}))
+    letters = sorted({e.owner for e in found if e.owner}, key=lambda name: (len(name), name))
+    owners = right.multiselect(t("lessons.log.owner", lang), letters, placeholder=t("lessons.log.all", lang))
     rows = filtered(found, kinds, owners)
     columns = [t(f"lessons.log.{name}", lang) for name in ("step", "kind", "owner", "text")]
     data = [_row(trace, entry, lang) for entry in rows]
     picked = st.dataframe(
         [dict(zip(columns, row, strict=True)) for row in data],
         hide_index=True, height=300, on_select="rerun", selection_mode="single-row", key="log_rows",
-        column_config={columns[3]: st.column_config.TextColumn(width="large")},
+column_config={
+            **{name: st.column_config.Column(width=90) for name in columns[:3]},
+            columns[3]: st.column_config.TextColumn(width=860),
+        },
     )  # fmt: skip
     chosen = picked["selection"]["rows"] if rows else []
     if chosen and chosen[0] < len(rows):

@@ -8,19 +8,20 @@ from typing import Any
 from core.memory import events as ev
 from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import common, point
-from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, step_where
+from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start, step_where
 
 RUN = "first-steps"
 
 
 def quiet(walk: Any) -> int | None:
-    """The first step in which tables share blocks and none of them changes."""
+    """The first step in which tables share blocks and none of them changes; else the first step."""
 
     def calm(step: Any, before: Any) -> bool:
         changed = any(isinstance(e, (ev.Allocate, ev.Copy, ev.Share, ev.Release)) for e in step.events)
         return not changed and any(block.ref > 1 for block in step.blocks)
 
-    return step_where(calm)(walk)
+    found = step_where(calm)(walk)
+    return start(walk) if found is None else found
 
 
 def _first(sight: Sight) -> Mapping[str, object]:

@@ -22,7 +22,7 @@ def show() -> None:
         language_switch()
     with sentence_on_error():
         st.markdown(t("lessons.path", lang))
-        columns = st.columns(2, gap="medium")
+        columns = st.columns(2, gap="large")
         half = -(-len(LESSON_IDS) // 2)
         for number, name in enumerate(LESSON_IDS):
             with columns[number // half]:
@@ -39,9 +39,11 @@ def ideas(one: Lesson, lang: str) -> str:
 
 
 def _line(number: int, one: Lesson, lang: str) -> None:
-    with st.container(key=f"path_{one.id}", gap="small"):
-        title = f"{number}. {one.text('title', lang)}"
-        if st.button(title, key=f"open_{one.id}", type="tertiary", width="content"):
-            study().open(one.id)
-            st.switch_page("pages/lesson.py")
-        st.caption(f"{one.text('line', lang)} · {ideas(one, lang)}")
+    with st.container(key=f"path_{one.id}", gap=None):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            title = f"**{number} · {one.text('title', lang)}**"
+            if st.button(title, key=f"open_{one.id}", type="tertiary", width="content"):
+                study().open(one.id)
+                st.switch_page("pages/lesson.py")
+            st.badge(ideas(one, lang), color="gray")
+        st.caption(one.text("line", lang))
