@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.memory import events as ev
 from core.memory.events import Event
 from core.trace.step import Step, Trace
-from pages.parts.say import NARRATORS, depends_on_rule, rule, token_at
+from pages.parts.say import NARRATORS, depends_on_rule, rule, token_at, why_the_hit_ends
 from pages.parts.scene import Scene
 from pages.parts.words import t
 
@@ -133,19 +133,7 @@ def _prefix(scene: Scene) -> Found:
     size = scene.block_size
     text = t("step.prefix", scene.lang, s=scene.name(sequence), n=len(mine), blocks=scene.numbers(mine),
              tokens=len(mine) * size)  # fmt: skip
-    return "share", text + _why_the_hit_ends(scene, sequence, len(mine)) + rule(scene)
-
-
-def _why_the_hit_ends(scene: Scene, sequence: str, hit: int) -> str:
-    view = scene.now.get(sequence)
-    request = scene.request(view.request) if view else None
-    size = scene.block_size
-    if request is None or not size:
-        return ""
-    prompt = len(request.prompt_token_ids)
-    key = "step.prefix.end_full" if hit >= (prompt - 1) // size else "step.prefix.end_part"
-    numbers = {"prompt": prompt, "shared": hit * size, "size": size, "logical": hit}
-    return t(key, scene.lang, n=prompt - hit * size, **numbers)
+    return "share", text + why_the_hit_ends(scene, sequence) + rule(scene)
 
 
 def _fork(scene: Scene) -> Found:

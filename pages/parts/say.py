@@ -8,6 +8,7 @@ from typing import Any
 
 from core.memory import events as ev
 from core.memory.events import Event
+from core.trace.hits import hit_end
 from pages.parts.scene import Scene
 from pages.parts.words import t
 
@@ -49,7 +50,23 @@ def _reject(scene: Scene, event: ev.Reject) -> str:
 
 
 def _admit(scene: Scene, event: ev.Admit) -> str:
-    return t("say.admit", scene.lang, name=scene.request_name(event.request))
+    """With a prefix cache also why not more of the text was found."""
+    said = t("say.admit", scene.lang, name=scene.request_name(event.request))
+    first = next((s.id for s in scene.step.sequences if s.request == event.request), None)
+    cached = scene.trace is not None and scene.trace.meta.get("prefix_cache")
+    return said + (why_the_hit_ends(scene, first) if cached and first else "")
+
+
+def why_the_hit_ends(scene: Scene, sequence: str) -> str:
+    """Why no more of a text was found in the cache: with which text it was compared, and where they part."""
+    index = scene.step.index
+    if scene.trace is None or not any(scene.step is s for s in scene.trace.steps[index : index + 1]):
+        return ""  # a step that is only planned
+    end = hit_end(scene.trace, index, sequence)
+    if end is None:
+        return ""
+    numbers = {"number": end.number, "size": scene.block_size, "other": scene.name(end.other)}
+    return t(f"say.hit.{end.why}", scene.lang, **numbers)
 
 
 def _fork(scene: Scene, event: ev.Fork) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -185,8 +186,46 @@ def test_a_prefix_hit_says_why_it_ends() -> None:
     trace = traces.REAL["prefix"]()
     said = [sentence(trace, index, "en") for index in range(len(trace.steps))]
     hits = [one.text for one in said if one.kind == "share"]
-    assert hits and "Only full blocks are shared, and at least one token is computed: 16 of 17." in hits[0]
+    assert "only full blocks are shared, and of the next one 1 of 4 tokens agree with A." in hits[0]
     assert "(Rule: append-only, as in vLLM v1" in hits[0]
+
+
+HITS = (
+    (range(16), range(16), "at least one token must be computed, and token 15 is the last."),
+    (range(15), range(15), "of the next one 3 of 4 tokens agree with A."),
+    ((*range(9), *range(50, 60)), range(19), "the text parts from that of A at token 9."),
+    (range(12), (*range(12), 70, 71, 72), "No earlier text goes on at token 12."),
+    (range(20, 30), range(40, 50), "the text parts from that of A at token 0."),
+)
+
+
+@pytest.mark.parametrize(("first", "second", "why"), HITS)
+def test_each_end_of_a_hit_has_its_sentence(first: Any, second: Any, why: str) -> None:
+    """Said where the request is admitted, and in the step's sentence where something was found."""
+    prompts = [{"prompt": first, "new": 1}, {"prompt": second, "new": 2, "arrival": 2}]
+    trace = traces.scheduled(*prompts, prefix_cache=True)
+    step = next(
+        s for s in trace.steps if any(isinstance(e, ev.Admit) and e.request == "r1" for e in s.events)
+    )
+    admit = next(e for e in step.events if isinstance(e, ev.Admit))
+    previous = trace.steps[step.index - 1]
+    assert why in narrate(admit, step, previous, "en", trace)
+    number = re.findall(r"\d+", why)[0]
+    assert number in narrate(admit, step, previous, "zh", trace)
+    if any(isinstance(e, ev.Share) for e in step.events):
+        assert why in sentence(trace, step.index, "en").text
+
+
+def test_every_reason_to_wait_has_its_own_words_and_figures() -> None:
+    step = Step(index=0, kind="idle", events=(), sequences=(), blocks=(), usage=())
+    for lang in LANGS:
+        texts = {}
+        for reason in ("blocks", "watermark", "sequences", "tokens"):
+            texts[reason] = narrate(ev.Wait("r1", 7, 3, reason), step, None, lang)
+            assert sorted(numbers(texts[reason].replace("r1", ""))) == [3, 7]
+        assert len(set(texts.values())) == 4
+    assert "running sequences" in narrate(ev.Wait("r1", 7, 3, "sequences"), step, None, "en")
+    assert "tokens" in narrate(ev.Wait("r1", 7, 3, "tokens"), step, None, "en")
 
 
 def test_refusals_and_waits_have_their_figures() -> None:
