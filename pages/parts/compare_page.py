@@ -9,6 +9,7 @@ import streamlit as st
 from core.trace.step import Trace
 from pages.parts import library, live, upload
 from pages.parts.address import show_address
+from pages.parts.bound import bound
 from pages.parts.compare_payload import compare_payload
 from pages.parts.compare_picture import show_picture
 from pages.parts.compare_run import (
@@ -95,17 +96,8 @@ def _opened() -> None:
         choices().steps.pop("opened", None)
 
 
-def _bind(name: str, attribute: str, callback: Any = None) -> dict[str, Any]:
-    """Keyword arguments that tie a widget to an attribute of the choices."""
-    key = f"cmp_{name}"
-    st.session_state[key] = getattr(choices(), attribute)
-
-    def store() -> None:
-        setattr(choices(), attribute, st.session_state[key])
-        if callback:
-            callback()
-
-    return {"key": key, "on_change": store}
+def _bind(attribute: str) -> dict[str, Any]:
+    return bound("cmp", choices(), attribute)
 
 
 def _top_line(lang: str) -> None:
@@ -115,7 +107,7 @@ def _top_line(lang: str) -> None:
     else:
         st.selectbox(
             t("compare.trace", lang), names, format_func=lambda name: _title(name, lang), width=330,
-            label_visibility="collapsed", **_bind("trace", "trace"),
+            label_visibility="collapsed", **_bind("trace"),
         )  # fmt: skip
     with st.popover(t("live.file", lang), icon=":material/folder_open:", key="compare_file"):
         st.file_uploader(t("live.open", lang), key="upload", on_change=_opened)
@@ -162,13 +154,13 @@ def _index(mine: Choices, reports: Reports) -> int:
 def _ticks(lang: str) -> None:
     st.pills(
         t("compare.ticked", lang), ALL, selection_mode="multi", label_visibility="collapsed",
-        format_func=lambda name: strategy_name(name, lang), **_bind("ticks", "strategies"),
+        format_func=lambda name: strategy_name(name, lang), **_bind("strategies"),
     )  # fmt: skip
     st.space("stretch")
     st.toggle(
         t("compare.hindsight", lang),
         help=t("compare.hindsight.help", lang),
-        **_bind("hindsight", "hindsight"),
+        **_bind("hindsight"),
     )
 
 
@@ -177,7 +169,7 @@ def _switches(trace: Trace, index: int, lang: str) -> None:
     st.segmented_control(
         t("compare.policy", lang), POLICIES, required=True, width="content",
         help=t("compare.policy.help", lang), format_func=lambda name: t(f"compare.policy.{name}", lang),
-        **_bind("policy", "policy"),
+        **_bind("policy"),
     )  # fmt: skip
     steps = estimates(trace)
     if mine.estimate not in steps:
@@ -185,12 +177,12 @@ def _switches(trace: Trace, index: int, lang: str) -> None:
     st.select_slider(
         t("compare.estimate", lang), steps, help=t("compare.estimate.help", lang), width=280,
         format_func=lambda n: t("compare.estimate.n" if n else "compare.estimate.true", lang, n=n),
-        **_bind("estimate", "estimate"),
+        **_bind("estimate"),
     )  # fmt: skip
     st.segmented_control(
         t("compare.overflow", lang), ("stop", "move"), required=True, width="content",
         help=t("compare.overflow.help", lang), disabled=not mine.estimate,
-        format_func=lambda name: t(f"compare.overflow.{name}", lang), **_bind("overflow", "overflow"),
+        format_func=lambda name: t(f"compare.overflow.{name}", lang), **_bind("overflow"),
     )  # fmt: skip
     possible = can_compact(mine)
     st.button(
