@@ -66,7 +66,8 @@ def why_the_hit_ends(scene: Scene, sequence: str) -> str:
     if end is None:
         return ""
     numbers = {"number": end.number, "size": scene.block_size, "other": scene.name(end.other)}
-    return t(f"say.hit.{end.why}", scene.lang, **numbers)
+    start = t("say.hit.more" if end.hit else "say.hit.nothing", scene.lang)
+    return start + t(f"say.hit.{end.why}", scene.lang, **numbers)
 
 
 def _fork(scene: Scene, event: ev.Fork) -> str:

@@ -194,8 +194,12 @@ HITS = (
     (range(16), range(16), "at least one token must be computed, and token 15 is the last."),
     (range(15), range(15), "of the next one 3 of 4 tokens agree with A."),
     ((*range(9), *range(50, 60)), range(19), "the text parts from that of A at token 9."),
-    (range(12), (*range(12), 70, 71, 72), "No earlier text goes on at token 12."),
-    (range(20, 30), range(40, 50), "the text parts from that of A at token 0."),
+    (range(12), (*range(12), 70, 71, 72), "no earlier text goes on at token 12."),
+    (
+        range(20, 30),
+        range(40, 50),
+        "Nothing of it is found in the cache: the text parts from that of A at token 0.",
+    ),
 )
 
 
