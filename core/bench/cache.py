@@ -49,12 +49,12 @@ def run(args: argparse.Namespace) -> BenchResult:
         columns=tuple(rows[0]),
         notes=[
             "The last token's milliseconds show the trend: without a cache every token costs more than the "
-            "one before, with it nearly the same. With a short text both are near each other: the weights are "
-            "read once a step in either way."
+            "one before, with it nearly the same. With a short text both are near each other: either way the "
+            "weights are read once a step."
         ],
         verdict=(
-            f"prompt {args.prompts[-1]}, {args.new_tokens[-1]} new tokens: recomputing takes {work:.1f} times "
-            f"the operations and {time:.1f} times the milliseconds a token; texts "
+            f"prompt {args.prompts[-1]}, {args.new_tokens[-1]} new tokens: recomputing takes {work:.1f} "
+            f"times the operations and {time:.1f} times the milliseconds a token; texts "
             + ("equal" if all(row["same text"] for row in rows) else "NOT equal")
         ),
         ok=ok,

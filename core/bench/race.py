@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--requests", type=int, default=32, metavar="N")
+    parser.add_argument("--requests", type=int, default=48, metavar="N")
     parser.add_argument("--rate", type=float, default=0.0, help="arrivals a step (0: all at once)")
     parser.add_argument("--slots", type=int, default=1024, metavar="N", help="tokens in the KV budget")
     parser.add_argument("--max-model-len", type=int, default=256, metavar="N")
