@@ -21,7 +21,7 @@ def made() -> BatchWalk:
 
 
 def nth(number: int) -> Find:
-    """The ``number``-th batch size; from the end when negative."""
+    """The ``number``-th step, one a batch size; from the end when negative (-1: what fits)."""
 
     def find(walk: Any) -> int | None:
         at = number if number >= 0 else len(walk.steps) + number
@@ -98,10 +98,10 @@ LESSON = Lesson(
     own=False,
     made={RUN: made},
     stops=(
-        Stop(name="one", run=RUN, find=start, numbers=numbers, picture="batch-speed"),
-        Stop(name="four", run=RUN, find=nth(2), numbers=numbers, gate=how_long, picture="batch-speed"),
-        Stop(name="most", run=RUN, find=nth(-1), numbers=numbers, picture="batch-speed"),
-        Stop(name="fits", run=RUN, find=nth(-1), numbers=numbers, gate=how_many_fit, picture="batch-both"),
+        Stop(name="one", run=RUN, find=start, numbers=numbers, picture="batch"),
+        Stop(name="four", run=RUN, find=nth(2), numbers=numbers, gate=how_long, picture="batch"),
+        Stop(name="most", run=RUN, find=nth(-2), numbers=numbers, picture="batch"),
+        Stop(name="fits", run=RUN, find=nth(-1), numbers=numbers, gate=how_many_fit, picture="batch"),
     ),
     questions=(
         Ask(run=RUN, find=nth(-1), make=_choice("why", "weights", ("weights", "text", "kernel"))),

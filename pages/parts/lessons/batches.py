@@ -30,11 +30,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStep:
-    """One more batch size; ``seen``: all up to this one. ``events`` holds the new one alone."""
+    """One more batch size; ``seen``: all up to this one. ``events`` holds the new one alone. ``fits``: the
+    step after the last size, which also shows how many requests memory lets run at once."""
 
     index: int
     events: tuple[Batch, ...]
     seen: tuple[Batch, ...]
+    fits: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +79,8 @@ def walk(timed: Trace, crowd: Trace) -> BatchWalk:
     """A walk with a step for each batch size of ``timed``, and in ``meta`` what fits of ``crowd``."""
     found = measured(timed)
     steps = [BatchStep(index=k, events=(one,), seen=tuple(found[: k + 1])) for k, one in enumerate(found)]
+    if found:
+        steps.append(BatchStep(index=len(found), events=(found[-1],), seen=tuple(found), fits=True))
     meta = {
         "model": timed.meta.get("model", {}), "device": timed.meta.get("device", ""),
         "at_once": at_once(crowd), "capacity": capacity_of(crowd), "reserve": max_model_len_of(crowd),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.compare.report import capacity_of
+from core.compare.report import capacity_of, max_model_len_of
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.labels import letter
 from pages.parts.lessons import shadow
@@ -94,7 +94,10 @@ def how_many_copied(coming: Coming) -> Question | None:
     one = full[0]
     place = places(coming.before.sequences)
     size = one.written
-    given = {"who": letter(place[one.sequence]), "n": size, "new": 2 * size}
+    new = min(2 * size, max_model_len_of(coming.trace))
+    if max(shadow.holes(now.runs, capacity_of(coming.trace)), default=0) < new:
+        return None  # it cannot move: another stop is about that
+    given = {"who": letter(place[one.sequence]), "n": size, "new": new}
     return Question(
         question=coming.say(f"lesson.{ID}.gate", **given),
         options=number_options(numbers_near(size, (0, 1, 2 * size))),

@@ -42,8 +42,7 @@ PICTURES: Final[Mapping[str, str]] = MappingProxyType(
         "os-pages": "pages.parts.lessons.drawings.os_pages:os_pages",
         "analogy-same": "pages.parts.lessons.drawings.analogy:same",
         "analogy-breaks": "pages.parts.lessons.drawings.analogy:breaks",
-        "batch-speed": "pages.parts.lessons.drawings.batch:speed",
-        "batch-both": "pages.parts.lessons.drawings.batch:both",
+        "batch": "pages.parts.lessons.drawings.batch:batch",
     }
 )
 

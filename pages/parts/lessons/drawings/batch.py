@@ -12,18 +12,10 @@ from pages.parts.words import t
 LEFT, RIGHT, BASE = 60.0, 760.0, 400.0
 
 
-def speed(trace: Any, index: int, lang: str) -> Drawing:
-    """What has been measured up to this batch size."""
-    return _drawn(trace, index, lang, fits=False)
-
-
-def both(trace: Any, index: int, lang: str) -> Drawing:
-    """The same, and beside it how large a batch the memory lets each strategy have."""
-    return _drawn(trace, index, lang, fits=True)
-
-
-def _drawn(trace: Any, index: int, lang: str, *, fits: bool) -> Drawing:
-    seen = trace.steps[index].seen
+def batch(trace: Any, index: int, lang: str) -> Drawing:
+    """What has been measured up to this batch size; in the last step also how large a batch the memory lets
+    each strategy have."""
+    seen, fits = trace.steps[index].seen, trace.steps[index].fits
     model = trace.meta["model"]
     marks: Marks = [text(0, 14, t("drawing.batch.rate", lang), "strong")]
     sizes = trace.meta["sizes"]
