@@ -379,6 +379,30 @@ _ALL = (
         ),
     ),
     Scenario(
+        name="beams-append-only",
+        title_zh="同样的三个搜索束，块表只增不改",
+        title_en="The same three beams, block tables append-only",
+        model=GEMMA,
+        requests=({"prompt": "中国的历史", "max_new_tokens": 8, "beam": 3},),
+        config=EngineConfig(
+            block_size=3,
+            num_blocks=12,
+            max_model_len=24,
+            sharing="append-only",
+            free_order=(2, 5, 7, 1, 9, 4),
+        ),
+        look_zh="只共享写满的块：新的束要把父束没写满的那块里的词元重新计算一遍，而不是复制。",
+        look_en="Only full blocks are shared: a new beam computes the tokens of its parent's half-full block "
+        "again, instead of copying them.",
+        moments=(
+            Moment(
+                step=0,
+                zh="前缀正好一块，三个束都列着它：引用计数 3。",
+                en="The prefix is exactly one block, which all three beams list: ref 3.",
+            ),
+        ),
+    ),
+    Scenario(
         name="prefix-moved",
         title_zh="同样的词，挪了一个",
         title_en="The same words, one of them moved",
