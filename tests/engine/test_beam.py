@@ -103,5 +103,6 @@ def test_beams_are_preempted_as_one(tiny: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 3, 4, 8])
 def test_twenty_prompts_of_the_default_model(smollm2: LoadedModel, width: int) -> None:
+    small = {"num_blocks": 192}  # what is free is poisoned after every step
     for prompt in prompts(smollm2)[::2]:
-        assert_same(ours(smollm2, prompt, width, 12), theirs(smollm2, prompt, width, 12))
+        assert_same(ours(smollm2, prompt, width, 12, config=small), theirs(smollm2, prompt, width, 12))

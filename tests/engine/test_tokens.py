@@ -76,7 +76,7 @@ def test_the_end_token_ends(tiny: Any) -> None:
 
 @pytest.mark.model
 def test_default_model(smollm2: LoadedModel) -> None:
-    """A part of the matrix below: every kind of prompt once, in one ragged batch."""
+    """A part of the matrix in test_forty_prompts.py: every kind of prompt once, in one ragged batch."""
     chosen = prompts(smollm2)[::5]
     engine = engine_for(smollm2, 3)
     for prompt in chosen:
@@ -92,27 +92,3 @@ def test_the_example_of_the_course(smollm2: LoadedModel) -> None:
     engine.submit("The history of China is very", max_new_tokens=12)
     run(engine)
     assert engine.text("r0.0") == " long. It has been a multi-ethnic nation with a"
-
-
-@pytest.mark.slow
-@pytest.mark.model
-@pytest.mark.parametrize("block_size", [1, 3, 4, 16])
-@pytest.mark.parametrize("name", ["smollm2", "gemma"])
-def test_forty_prompts(name: str, block_size: int, request: pytest.FixtureRequest) -> None:
-    """Forty prompts, alone and all together in one ragged batch, against generate."""
-    model: LoadedModel = request.getfixturevalue(name)
-    every = prompts(model)
-    assert len(every) == 40
-    wanted = [plain_greedy(model, prompt, NEW) for prompt in every]
-    together = engine_for(model, block_size, num_blocks=8192 // block_size)
-    for prompt in every:
-        together.submit(prompt, max_new_tokens=NEW)
-    assert worst(run(together)) <= 1e-4
-    for i, want in enumerate(wanted):
-        assert generated(together, f"r{i}.0") == want, f"prompt {i} together"
-        alone = engine_for(model, block_size)
-        alone.prove = block_size == 4
-        alone.submit(every[i], max_new_tokens=NEW)
-        steps = run(alone)
-        assert generated(alone, "r0.0") == want, f"prompt {i} alone"
-        assert not alone.prove or worst(steps) <= 1e-4

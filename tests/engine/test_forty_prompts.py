@@ -1,0 +1,112 @@
+"""Forty prompts on both packaged models against plain transformers, which runs once for all block sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+from core.config import EngineConfig
+from core.engine import engine as engine_module
+from core.engine.batch import PackedBatch
+from core.engine.engine import Engine
+from core.models import fetch
+from core.models.loaded import LoadedModel
+from tests.engine.helpers import generated, run
+from tests.engine.prompts import prompts
+
+NEW = 12
+NAMES = {"smollm2": "smollm2-135m-instruct", "gemma": "gemma-3-270m"}
+pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.timeout(900)]
+
+
+@dataclass
+class Plain:
+    """What plain transformers gives: the model as it was loaded, its own attention, no cache for logits."""
+
+    prompts: list[list[int]]
+    tokens: list[list[int]]
+    logits: list[torch.Tensor]  # [generated tokens, V] each
+
+
+@pytest.fixture(scope="module", params=list(NAMES))
+def case(request: pytest.FixtureRequest) -> tuple[LoadedModel, Plain]:
+    """A model for the engine, and what another copy of it, plain, says of the forty prompts."""
+    from transformers import AutoModelForCausalLM
+
+    model: LoadedModel = request.getfixturevalue(request.param)
+    folder = fetch(NAMES[request.param], accept_terms=True)
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    plain.eval()
+    found = Plain(prompts(model), [], [])
+    assert len(found.prompts) == 40
+    with torch.inference_mode():
+        for prompt in found.prompts:
+            ids = torch.tensor([prompt])
+            text = plain.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=NEW
+            )
+            new = text.shape[1] - len(prompt)
+            logits = plain(input_ids=text[:, :-1], use_cache=False, logits_to_keep=new).logits[0]
+            found.tokens.append(text[0, len(prompt) :].tolist())
+            found.logits.append(logits.clone())
+    return model, found
+
+
+@dataclass
+class Watch:
+    """Stands between engine and bridge, and holds every row of logits against the plain ones."""
+
+    plain: Plain
+    which: list[int]  # the prompt of request r0, r1, ...
+    worst: dict[int, float] = field(default_factory=dict)
+
+    def forward(self, model: LoadedModel, store: Any, packed: PackedBatch) -> torch.Tensor:
+        logits = FORWARD(model, store, packed)
+        for row, found in zip(packed.rows, logits, strict=True):
+            number = self.which[int(row.request[1:])]
+            index = row.kv_len - len(self.plain.prompts[number])
+            if index < len(self.plain.logits[number]):  # else the tokens have parted already
+                difference = float((found - self.plain.logits[number][index]).abs().max())
+                self.worst[number] = max(difference, self.worst.get(number, 0.0))
+        return logits
+
+
+FORWARD = engine_module.forward
+
+
+def check(
+    case: tuple[LoadedModel, Plain], which: list[int], block_size: int, monkeypatch: pytest.MonkeyPatch
+) -> dict[int, float]:
+    """Run these prompts in one batch; tokens must be equal. Gives the largest difference by prompt."""
+    model, plain = case
+    watch = Watch(plain, which)
+    monkeypatch.setattr(engine_module, "forward", watch.forward)
+    slots = sum(len(plain.prompts[i]) + NEW + block_size for i in which)
+    config = EngineConfig(
+        block_size=block_size, num_blocks=-(-slots // block_size), max_model_len=128, strategies=()
+    )
+    engine = Engine(model, config)
+    for i in which:
+        engine.submit(plain.prompts[i], max_new_tokens=NEW)
+    run(engine)
+    for request, i in enumerate(which):
+        assert generated(engine, f"r{request}.0") == plain.tokens[i], f"prompt {i}, block size {block_size}"
+    return watch.worst
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 4, 16])
+def test_together(case: tuple[LoadedModel, Plain], block_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All forty in one ragged batch."""
+    worst = check(case, list(range(40)), block_size, monkeypatch)
+    assert max(worst.values()) <= 1e-4, worst
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 4, 16])
+def test_alone(case: tuple[LoadedModel, Plain], block_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    worst: dict[int, float] = {}
+    for i in range(40):
+        worst |= check(case, [i], block_size, monkeypatch)
+    assert max(worst.values()) <= 1e-4, worst
