@@ -120,7 +120,7 @@ class Engine:
         never fits the pool is recorded, and the next step tells its refusal.
         """
         request_id = f"r{len(self.trace.requests)}" if request_id is None else request_id
-        if not request_id or any(r.id == request_id for r in self.trace.requests):
+        if not request_id or self._recorder.knows(request_id):
             raise RequestRefused(f"The request id {request_id!r} is empty or taken; choose another.")
         soonest = len(self.trace.steps) + (self._pending is not None)
         request = make_request(

@@ -93,6 +93,10 @@ class Recorder:
         self._requests[request.id] = request
         self._name(request.prompt_token_ids)
 
+    def knows(self, request_id: str) -> bool:
+        """Whether a request of this id has been recorded, refused ones included."""
+        return request_id in self._requests
+
     def prompt(self, request_id: str) -> tuple[int, ...]:
         """The prompt's tokens."""
         return self._requests[request_id].prompt_token_ids
