@@ -83,14 +83,15 @@ def trace() -> Trace | None:
 
 
 def open_requests() -> list[RequestView]:
-    """The requests of the live run that are not over, in order of arrival."""
+    """The requests of the live run that are neither over nor refused, in order of arrival."""
     found = trace()
     if found is None or run().session.status.state == "closed":
         return []
     states: dict[str, set[str]] = {}
     for sequence in found.steps[-1].sequences if found.steps else ():
         states.setdefault(sequence.request, set()).add(sequence.state)
-    return [request for request in found.requests if states.get(request.id) != {"finished"}]
+    refused = {e.request for step in found.steps for e in step.events if e.name == "reject"}
+    return [r for r in found.requests if states.get(r.id) != {"finished"} and r.id not in refused]
 
 
 def wanted() -> Wanted:
