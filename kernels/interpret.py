@@ -110,8 +110,8 @@ def _in_process(case: dict[str, Any], timeout_s: float) -> tuple[Tensor, float]:
             )
         except subprocess.TimeoutExpired:
             raise ValueError(
-                f"the interpreter was stopped after {timeout_s:.0f} s; choose fewer splits or a run with fewer "
-                "sequences."
+                f"the interpreter was stopped after {timeout_s:.0f} s; choose fewer splits or a run with "
+                "fewer sequences."
             ) from None
         if done.returncode:
             said = done.stderr.strip().splitlines()

@@ -19,7 +19,7 @@ from core.engine.store import KVStore
 from kernels import PagedBatch
 
 if TYPE_CHECKING:
-    from core.models.loaded import LoadedModel
+    from core.models.loaded import Geometry, LoadedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Peek:
     k_cache: torch.Tensor
     v_cache: torch.Tensor
     options: dict[str, Any]
+    geometry: Geometry
 
     @property
     def decoding(self) -> tuple[int, ...]:
@@ -68,4 +69,7 @@ def peek(model: LoadedModel, store: KVStore, plan: StepPlan, layer: int) -> Peek
 
     forward(model, store, packed, tap)
     keys, values = store.keys[layer].clone(), store.values[layer].clone()
-    return Peek(plan.index, layer, plan.scheduled, packed.paged, k_cache=keys, v_cache=values, **seen)
+    return Peek(
+        plan.index, layer, plan.scheduled, packed.paged, k_cache=keys, v_cache=values,
+        geometry=model.geometry, **seen,
+    )  # fmt: skip

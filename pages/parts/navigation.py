@@ -25,6 +25,7 @@ ENTRIES = (
     Entry("pages/course.py", "course"),
     Entry("pages/lesson.py", "lesson"),
     Entry("pages/compare.py", "compare"),
+    Entry("pages/race.py", "race"),
     Entry("pages/sharing.py", "sharing"),
     Entry("pages/capacity.py", "capacity"),
     Entry("pages/kernel.py", "kernel"),

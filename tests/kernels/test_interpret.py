@@ -30,9 +30,7 @@ def test_the_interpreter_gives_what_the_engine_gives() -> None:
 def test_a_16_bit_pool_is_widened() -> None:
     case = make_case([1], [5], dtype=torch.bfloat16)
     found = run(case, scale=0.25)
-    wide = paged_attention(
-        case.q.float(), case.k_cache.float(), case.v_cache.float(), case.batch, scale=0.25
-    )
+    wide = paged_attention(case.q.float(), case.k_cache.float(), case.v_cache.float(), case.batch, scale=0.25)
     assert found.output.dtype == torch.float32
     assert relative_error(found.output, wide.double()) < 1e-5
 
