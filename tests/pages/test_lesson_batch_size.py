@@ -1,8 +1,7 @@
-"""Batch size: medians of decode steps by batch, and how many requests fit, from the runs themselves."""
+"""Batch size: the fastest decode steps by batch, and how many requests fit, from the runs themselves."""
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import replace
 
 import pytest
@@ -88,5 +87,8 @@ def test_the_recordings_differ_where_they_should() -> None:
     found = measured(trace)
     assert [one.size for one in found] == [1, 2, 4, 8, 16]
     assert found[-1].rate > 2 * found[0].rate
-    one = [s.time_ms for s in trace.steps if s.kind == "decode"][1:7]
-    assert found[0].ms == pytest.approx(statistics.median(t.forward + t.sample for t in one), rel=0.3)
+    fastest = {one.size: one.ms for one in found}
+    for step in trace.steps:
+        if step.kind == "decode":
+            n = len({e.sequence for e in step.events if e.name == "write"})
+            assert step.time_ms.forward + step.time_ms.sample >= fastest[n]

@@ -114,6 +114,6 @@ def _paged(trace: Trace, index: int, lang: str) -> Marks:
     marks.append(text(1320, 218, t("drawing.at_once", lang, n=step.usage[0].running), "end strong"))
     marks += blocks(trace, index, 0, 236, 1320, 190)
     rows = max(1, round((total * 190 / 1320) ** 0.5))
-    foot = 236 + rows * min(190 / rows, 46.0) + 22
+    foot = 236 + rows * min(190 / rows, 58.0) + 22
     marks.append(text(0, foot, t("drawing.holes.any", lang, n=total - used), "quiet"))
     return marks

@@ -120,12 +120,9 @@ def _row(
     numbers = {"reserved": row.reserved, "used": row.written, "idle": row.reserved - row.written}
     if row.state == "waiting" and now.waiting is not None:
         numbers |= {"need": now.waiting.need, "longest": now.waiting.longest}
-        key = (
-            "drawing.reserve.waiting"
-            if now.waiting.request == row.sequence.rpartition(".")[0]
-            else "drawing.reserve.queued"
-        )
-        marks.append(text(BAR_X, y + 1, t(key, lang, **numbers), "shout"))
+        first = now.waiting.request == row.sequence.rpartition(".")[0]
+        part = "queued" if not first else "next" if now.waiting.reason == "next" else "waiting"
+        marks.append(text(BAR_X, y + 1, t(f"drawing.reserve.{part}", lang, **numbers), "shout"))
     elif row.state != "waiting":
         cls = "shout" if row.state == "stopped" else ""
         marks.append(
@@ -233,7 +230,7 @@ def blocks(trace: Trace, index: int, x: float, y: float, width: float, height: f
     filled = {block.id: block.filled for block in step.blocks}
     rows_ = max(1, round((total * height / width) ** 0.5))
     across = -(-total // rows_)
-    wide, high = width / across, min(height / rows_, 46.0)
+    wide, high = width / across, min(height / rows_, 58.0)
     marks: Marks = []
     for block in range(total):
         left, top = x + (block % across) * wide, y + (block // across) * high
