@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.compare.contenders import PagedRunner, RaceRequest, StrategyRunner, Tick
-from core.compare.workload import Lengths, draw
+from core.compare.workload import Drawn, Lengths, draw
 
 if TYPE_CHECKING:
     from core.models.loaded import LoadedModel
@@ -213,14 +213,23 @@ def race_workload(
 
     ``rate``: arrivals a step (0: all at once). The lengths' limit holds for question and answer.
     """
-    passage, system = _at_least(model, PASSAGE, lengths.limit + 97), _at_least(model, SYSTEM, system_tokens)
+    drawn = draw(lengths, count, rate, seed)
+    return race_requests(model, drawn, system_tokens=system_tokens, n=n)
+
+
+def race_requests(
+    model: LoadedModel, drawn: Sequence[Drawn], *, system_tokens: int = 0, n: int = 1
+) -> list[RaceRequest]:
+    """Requests of these lengths: a system prompt common to all, then a question of its own from a passage."""
+    longest = max((request.prompt for request in drawn), default=0)
+    passage, system = _at_least(model, PASSAGE, longest + 97), _at_least(model, SYSTEM, system_tokens)
     requests = []
-    for i, drawn in enumerate(draw(lengths, count, rate, seed)):
+    for i, request in enumerate(drawn):
         begin = (37 * i) % 97  # another place in the passage for each
         requests.append(
             RaceRequest(
-                prompt=(*system[:system_tokens], *passage[begin : begin + drawn.prompt]), new=drawn.new,
-                arrival=int(drawn.arrival), n=n, temperature=0.8 if n > 1 else 0.0, seed=1000 * i,
+                prompt=(*system[:system_tokens], *passage[begin : begin + request.prompt]), new=request.new,
+                arrival=int(request.arrival), n=n, temperature=0.8 if n > 1 else 0.0, seed=1000 * i,
             )
         )  # fmt: skip
     return requests

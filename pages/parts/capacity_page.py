@@ -130,10 +130,10 @@ def _formula(mine: Choices, lang: str) -> None:
         f"<span><b>{value:,}</b><i>{t(f'capacity.factor.{name}', lang)}</i></span>"
         for name, value in zip(FACTORS, values, strict=True)
     ]
-    total = shape_of(mine).bytes_per_token
+    total, theme = shape_of(mine).bytes_per_token, " dark" if is_dark() else ""
     result = f"<span class='total'><b>{total:,}</b><i>{t('capacity.factor.result', lang)}</i></span>"
     st.html(
-        f"<div class='formula{' dark' if is_dark() else ''}' role='math' aria-label='{t('capacity.formula', lang)}'>"
+        f"<div class='formula{theme}' role='math' aria-label='{t('capacity.formula', lang)}'>"
         + "<em>×</em>".join(parts) + "<em>=</em>" + result + "</div>"
     )  # fmt: skip
 

@@ -138,6 +138,7 @@ def running_over_time(
     labels: Mapping[str, str],
     unit: str,
     *,
+    title: str,
     dark: bool,
     height: int = 200,
 ) -> go.Figure:
@@ -160,8 +161,10 @@ def running_over_time(
             dark,
             height,
             "running_over_time",
+            showlegend=False,
+            title={"text": title, "font": {"size": 13, "color": look(dark).ink}, "x": 0, "xanchor": "left"},
             xaxis={"title": {"text": unit}, "rangemode": "tozero", "showgrid": False},
-            yaxis={"rangemode": "tozero", "dtick": None},
+            yaxis={"rangemode": "tozero"},
         ),
     )
 
