@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.memory.events import Evict, Share
+from core.memory.events import Evict, Fork, Sample, Share
 from core.memory.views import SequenceView
-from core.trace.step import Trace
+from core.trace.step import Step, Trace
 
 Why = Literal["cap", "partial", "parts", "evicted", "absent"]
 
@@ -34,19 +34,20 @@ def hit_end(trace: Trace, index: int, sequence: str) -> HitEnd | None:
     None when the step does not know the sequence, or the trace does not say the block size.
     """
     step, size = trace.steps[index], int(trace.meta.get("block_size", 0))
-    text = _text_at_start(trace, index, sequence)
+    text = _text_at_start(step, sequence)
     if text is None or not size:
         return None
     shares = [e for e in step.events if isinstance(e, Share) and e.sequence == sequence]
     hit = sum(e.cause == "prefix" for e in shares) * size
     rest = text[hit : hit + size]
+    forked = any(isinstance(e, Fork) and e.child == sequence for e in step.events)
     there = _full_blocks(trace, index, size)
     best = HitEnd(hit, "absent", hit)
     most = -1
     for other in step.sequences:
         if other.id == sequence or other.token_ids[:hit] != text[:hit]:
             continue
-        following = other.token_ids[hit : min(hit + size, _written_before(trace, index, other))]
+        following = other.token_ids[hit : min(hit + size, _written(trace, index, forked, other))]
         common = _common(following, rest)
         if following and common > most:
             most = common
@@ -66,20 +67,18 @@ def _end(
     return HitEnd(hit, "parts", hit + common, other)
 
 
-def _text_at_start(trace: Trace, index: int, sequence: str) -> tuple[int, ...] | None:
-    """What the sequence looked for: its text before the step, or the prompt when it begins in it."""
-    before = trace.steps[index - 1].sequences if index else ()
-    found = next((s for s in before if s.id == sequence), None)
-    if found is not None:
-        return found.token_ids
-    view = next((s for s in trace.steps[index].sequences if s.id == sequence), None)
-    request = next((r for r in trace.requests if view is not None and r.id == view.request), None)
-    return request.prompt_token_ids if request is not None else None
+def _text_at_start(step: Step, sequence: str) -> tuple[int, ...] | None:
+    """What the sequence looked for: all its tokens but those that the step sampled."""
+    view = next((s for s in step.sequences if s.id == sequence), None)
+    if view is None:
+        return None
+    sampled = sum(isinstance(e, Sample) and e.sequence == sequence for e in step.events)
+    return view.token_ids[: len(view.token_ids) - sampled]
 
 
-def _written_before(trace: Trace, index: int, other: SequenceView) -> int:
-    """Tokens whose keys and values existed when the step began; those of a fork's parent: in the step."""
-    before = trace.steps[index - 1].sequences if index else ()
+def _written(trace: Trace, index: int, forked: bool, other: SequenceView) -> int:
+    """Tokens of ``other`` whose keys and values were there: when the step began; for a fork, at its end."""
+    before = trace.steps[index - 1].sequences if index and not forked else ()
     return next((s.written for s in before if s.id == other.id), other.written)
 
 

@@ -220,6 +220,12 @@ def test_each_end_of_a_hit_has_its_sentence(first: Any, second: Any, why: str) -
         assert why in sentence(trace, step.index, "en").text
 
 
+def test_a_child_shares_by_content_under_append_only_and_the_sentence_says_how_far() -> None:
+    trace = traces.scheduled({"prompt": 6, "new": 3, "n": 2}, sharing="append-only")
+    text = sentence(trace, 0, "en").text
+    assert "only full blocks are shared, and of the next one 2 of 4 tokens agree with A." in text
+
+
 def test_every_reason_to_wait_has_its_own_words_and_figures() -> None:
     step = Step(index=0, kind="idle", events=(), sequences=(), blocks=(), usage=())
     for lang in LANGS:
