@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.cli.errors import CommandError, UsageError
-from core.cli.requests import Wanted, make_wanted, read_requests
+from core.cli.requests import Wanted, check_options, make_wanted, read_requests
 from core.config import EngineConfig
 from core.models.registry import DEFAULT_MODEL
 
@@ -125,6 +125,7 @@ def wanted(args: argparse.Namespace) -> list[Wanted]:
         values["temperature"] = args.temperature
     if args.beam is not None:
         values["beam"] = args.beam
+    check_options(values)
     prompts = ([args.prompt] if args.prompt is not None else []) + args.prompts
     requests = [make_wanted({**values, "prompt": prompt}, "") for prompt in prompts]
     if args.requests is not None:

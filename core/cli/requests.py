@@ -1,4 +1,4 @@
-"""Requests from a file of JSON lines: one request a line, each checked, errors with their line."""
+"""Requests from the options and from a file of JSON lines: each checked, errors with their line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], float, float, str]] = {
     "top_k": ((int,), 0, _LARGE, "a whole number, 0 or more"),
     "top_p": ((int, float), 0, 1, "a number above 0 and at most 1"),
     "seed": ((int,), 0, (1 << 63) - 1, "a whole number, 0 or more"),
-    "length_penalty": ((int, float), -100, 100, "a number from -100 to 100"),
+    "length_penalty": ((int, float), -5, 5, "a number from -5 to 5"),
 }
 _SAMPLING = ("temperature", "top_k", "top_p", "seed")
 _KEYS = ("prompt", "chat", *_NUMBERS)
@@ -40,8 +40,9 @@ class Wanted:
 def make_wanted(values: dict[str, Any], origin: str) -> Wanted:
     """A request from its values by name; beams and sampling as ``Engine.submit`` takes them.
 
-    Raises UsageError when the sampling settings do not go together.
+    Raises UsageError when the settings do not go together.
     """
+    _refuse_pairs(values, origin)
     options = {key: value for key, value in values.items() if key not in ("prompt", *_SAMPLING)}
     # Several greedy answers are one answer several times: who asks for many wants to see them differ.
     values = {"temperature": float(options.get("n", 1) > 1 and "beam" not in options), **values}
@@ -50,6 +51,32 @@ def make_wanted(values: dict[str, Any], origin: str) -> Wanted:
     except ValueError as error:
         raise UsageError(f"{origin}: {error}" if origin else str(error)) from error
     return Wanted(prompt=values["prompt"], options=options, origin=origin)
+
+
+def _refuse_pairs(values: dict[str, Any], origin: str) -> None:
+    """What beam search does not go together with."""
+    if "beam" not in values:
+        return
+    wrong = ""
+    if values.get("n", 1) > 1:
+        wrong = f"{values['n']} answers with {values['beam']} beams; ask for one or the other, not both."
+    elif values.get("temperature"):
+        wrong = (
+            f"beam search draws nothing, so temperature {values['temperature']} has no meaning; leave it out."
+        )
+    if wrong:
+        raise UsageError(f"{origin}: {wrong}" if origin else wrong)
+
+
+def check_options(values: dict[str, Any]) -> None:
+    """The same bounds for what the options say: before a model is loaded, with the option's name.
+
+    Raises UsageError with one sentence.
+    """
+    for key, value in values.items():
+        if key in _NUMBERS and not _NUMBERS[key][1] <= value <= _NUMBERS[key][2]:
+            option = {"max_new_tokens": "max-tokens"}.get(key, key.replace("_", "-"))
+            raise UsageError(f"--{option} is {value}; it must be {_NUMBERS[key][3]}.")
 
 
 def read_requests(path: Path, defaults: dict[str, Any]) -> list[Wanted]:
@@ -76,7 +103,9 @@ def _lines(name: str, lines: Iterable[str], defaults: dict[str, Any]) -> Iterabl
             try:
                 values = _checked(json.loads(line))
             except (_Bad, json.JSONDecodeError) as error:
-                reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+                reason = (
+                    f"is no JSON ({error.msg})" if isinstance(error, json.JSONDecodeError) else str(error)
+                )
                 raise UsageError(f"{origin}: {reason}.") from None
             except (RecursionError, ValueError):
                 raise UsageError(f"{origin}: is no JSON object that could be a request.") from None
