@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize(
     ("locale", "scheme", "rules"),
-    [("en-US", "light", ["Copy-on-write", "Append-only"]), ("zh-CN", "dark", ["写时复制", "只增不改"])],
+    [("en-US", "light", ["Copy-on-write", "Append-only"]), ("zh-CN", "dark", ["写时复制", "只追加"])],
 )
 def test_both_rules_step_together_and_fit(
     open_page: Callable[..., Any], locale: str, scheme: str, rules: list[str]
