@@ -88,8 +88,8 @@ def paged_runs(
     for view in step.sequences:
         most = requests[view.request].max_written
         limit = most if final_lengths is None else final_lengths.get(view.id, view.written)
-        for logical, block in enumerate(view.block_table):
-            owners.setdefault(block, []).append((view.id, limit - logical * block_size))
+        for logical, number in enumerate(view.block_table):
+            owners.setdefault(number, []).append((view.id, limit - logical * block_size))
     runs = []
     for block in step.blocks:
         names = owners.get(block.id, [])

@@ -62,8 +62,9 @@ def _cut(z: np.ndarray, centre: Sequence[float] | np.ndarray, lengths: Lengths) 
     """Standard normals [n, 2] -> integer lengths [m, 2], prompt + new at most the limit; others are
     dropped."""
     sigma = np.array([lengths.sigma_prompt, lengths.sigma_new])
-    values = np.maximum(1, np.rint(np.exp(np.asarray(centre) + sigma * z))).astype(np.int64)
-    return values[values.sum(axis=1) <= lengths.limit]
+    values: np.ndarray = np.maximum(1, np.rint(np.exp(np.asarray(centre) + sigma * z))).astype(np.int64)
+    kept: np.ndarray = values[values.sum(axis=1) <= lengths.limit]
+    return kept
 
 
 def centred(lengths: Lengths) -> tuple[float, float]:
@@ -133,8 +134,9 @@ def _request(line: str, where: str, count_tokens: Callable[[str], int] | None) -
     prompt: Any = data.get("prompt_tokens")
     if prompt is None and count_tokens is not None and isinstance(data.get("prompt"), str):
         prompt = count_tokens(data["prompt"])
-    new = data.get("new_tokens", data.get("max_new_tokens"))
-    most, arrival = data.get("max_new_tokens", new), data.get("arrival", data.get("arrival_step", 0))
+    new: Any = data.get("new_tokens", data.get("max_new_tokens"))
+    most: Any = data.get("max_new_tokens", new)
+    arrival: Any = data.get("arrival", data.get("arrival_step", 0))
     for key, value in (("prompt_tokens", prompt), ("new_tokens", new), ("max_new_tokens", most)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f'{where}: "{key}" is {value!r}; it must be a whole number of at least 1.')
