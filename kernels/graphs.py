@@ -124,18 +124,23 @@ class DecodeGraphs:
         return kept.logits[: batch.num_seqs]
 
     def record(self, size: int) -> None:
-        """Prepare one size; on a GPU, capture it. All rows are padding meanwhile: nothing is written."""
+        """Prepare one size; on a GPU, capture it. All rows are padding meanwhile: nothing is written.
+
+        The capture has not been run yet: no GPU was to be had. Nothing may be copied from the host within it,
+        so the launch plan is made by the runs before it, on the same batch.
+        """
         kept = Recorded(StaticInputs.make(size, self.max_blocks, self.device))
         if self.device.type == "cuda":
+            batch = self._batch(kept.inputs)
             stream = torch.cuda.Stream(self.device)
             stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(stream):  # lazy set-up (kernels, libraries) must not fall into the capture
                 for _ in range(2):
-                    self.forward(kept.inputs.ids, kept.inputs.positions, self._batch(kept.inputs))
+                    self.forward(kept.inputs.ids, kept.inputs.positions, batch)
             torch.cuda.current_stream(self.device).wait_stream(stream)
-            batch = self._batch(kept.inputs)
             kept.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(kept.graph, pool=self.pool):
+            # Other threads (another tab's pool) may go on allocating meanwhile: "thread_local".
+            with torch.cuda.graph(kept.graph, pool=self.pool, capture_error_mode="thread_local"):
                 kept.logits = self.forward(kept.inputs.ids, kept.inputs.positions, batch)
             self.pool = kept.graph.pool()
         self.recorded[size] = kept

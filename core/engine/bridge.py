@@ -73,7 +73,7 @@ def kvpool_attention(
     layer = module.layer_idx
     kvpool.calls += 1
     keys, values = kvpool.store.keys[layer], kvpool.store.values[layer]
-    store_kv(key[0].transpose(0, 1), value[0].transpose(0, 1), keys, values, kvpool.batch.slot_mapping)
+    store_kv(key[0].transpose(0, 1), value[0].transpose(0, 1), keys, values, kvpool.batch)
     q = query[0].transpose(0, 1)
     options = {
         "scale": scaling if scaling is not None else query.shape[-1] ** -0.5,  # transformers' own default

@@ -19,6 +19,7 @@ from core.engine.beams import BeamOptions
 from core.engine.bridge import forward
 from core.engine.dense import prove
 from core.engine.errors import RequestRefused, SessionClosed
+from core.engine.graphs import GraphedForward
 from core.engine.peek import Peek, peek
 from core.engine.plan import Outcome, StepPlan
 from core.engine.prepare import prepare
@@ -42,9 +43,16 @@ class Engine:
     """
 
     def __init__(
-        self, model: LoadedModel, config: EngineConfig, *, prove: bool = False, scenario: str | None = None
+        self,
+        model: LoadedModel,
+        config: EngineConfig,
+        *,
+        prove: bool = False,
+        scenario: str | None = None,
+        graphs: bool | None = None,
     ) -> None:
         """``prove``: compare the logits of every step with a dense, cache-free pass (slow).
+        ``graphs``: decode through CUDA graphs; None: on a GPU only.
 
         ``scenario``: the lesson that is being run, for the trace; only a lesson may switch copy-on-write off.
 
@@ -71,6 +79,8 @@ class Engine:
             device=model.device,
             host_blocks=used_host_blocks(config),
         )
+        on = torch.device(model.device).type == "cuda" if graphs is None else graphs
+        self._graphs = GraphedForward(model, self._store, config) if on else None
         self._scheduler = Scheduler(config)
         self._recorder = Recorder(model, config, scenario)
         self.prove = prove  # may be switched between steps
@@ -185,7 +195,7 @@ class Engine:
             self._forward_ms = (perf_counter() - start) * 1e3
             return Outcome()
         packed = pack(plan.scheduled, self.config.block_size, self.model.device)
-        logits = forward(self.model, self.store, packed)
+        logits = self._graphs(packed) if self._graphs else forward(self.model, self.store, packed)
         if logits.is_cuda:
             torch.cuda.synchronize(logits.device)
         middle = perf_counter()
@@ -252,4 +262,4 @@ class Engine:
 
     def close(self) -> None:
         """Give the pool back. The trace stays readable; running another step raises SessionClosed."""
-        self._store = None
+        self._store = self._graphs = None
