@@ -24,7 +24,7 @@ def test_both_rules_step_together_and_fit(
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click(force=True)
     assert page.locator(".two h2").all_text_contents() == rules
     page.keyboard.press("ArrowRight")
-    page.locator(".two .cell.new").first.wait_for()
+    page.locator(".two td.apart").first.wait_for()  # the step in which the rules part
     figures = [row.locator("td").all_text_contents() for row in page.locator(".two tr").all()[1:]]
     assert figures == [["5", "9", "5", "2", "4", "0"], ["5", "9", "5", "0", "0", "4"]]
     room = page.evaluate(
