@@ -1,0 +1,208 @@
+"""The lessons in a real Chromium: by address, gate, answer, reveal, language, keys only, own prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from pages.parts.lessons import LESSON_IDS, lesson
+from pages.parts.words import t
+from tests.browser.conftest import MODEL_WAIT, VIEWPORT, WAIT, serve
+
+pytestmark = pytest.mark.browser
+PICTURE = ".stage[data-step], .sheet[data-step]"
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for all lessons."""
+    yield from serve(tmp_path_factory.mktemp("lessons") / "log.txt")
+
+
+class Tab:
+    """A browser tab and its complaints. That Streamlit looks for its base path is none."""
+
+    def __init__(self, chromium: Any, address: str) -> None:
+        self.address = address
+        self.context = chromium.new_context(viewport=VIEWPORT, locale="en-US")
+        self.context.set_default_timeout(WAIT)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error" and "/_stcore/" not in message.location.get("url", ""):
+            self.complaints.append(message.text)
+
+    def open(self, name: str, lang: str, step: int = 1) -> None:
+        self.page.goto(f"{self.address}/lesson?lesson={name}&step={step}&lang={lang}")
+        self.page.locator(PICTURE).first.wait_for()
+
+    def at(self, stop: int) -> None:
+        """Wait until the address bar names this stop."""
+        self.page.wait_for_function(f"new URL(location.href).searchParams.get('step') === '{stop}'")
+        self.page.wait_for_timeout(120)
+
+    def say(self) -> str:
+        return self.page.locator(".say").inner_text()
+
+    def asking(self) -> bool:
+        return bool(self.page.locator(".say.asking").count())
+
+    def press(self, key: str) -> None:
+        self.page.keyboard.press(key)
+
+    def fits(self) -> None:
+        """Nothing lies outside the window, and no part of the sentence is cut off."""
+        main = self.page.get_by_test_id("stMain")
+        tall, room = main.evaluate("m => [m.scrollHeight, m.clientHeight]")
+        assert tall <= room + 1, f"{tall - room} px lie below the window"
+        wide = self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0
+        cut = self.page.locator(".say").evaluate("n => n.scrollHeight - n.clientHeight")
+        assert cut <= 1, "the sentence is cut off"
+
+    def close(self) -> None:
+        self.context.close()
+        assert not self.complaints
+
+
+@pytest.fixture
+def tab(chromium: Any, app: str) -> Iterator[Tab]:
+    opened = Tab(chromium, app)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("lang", ("zh", "en"))
+@pytest.mark.parametrize("name", LESSON_IDS)
+def test_a_lesson_from_its_address_to_its_questions_with_keys_only(tab: Tab, name: str, lang: str) -> None:
+    one = lesson(name)
+    tab.open(name, lang)
+    answered = 0
+    for number, stop in enumerate(one.stops, start=1):
+        tab.at(number)
+        tab.fits()
+        if tab.asking():
+            assert stop.gate is not None
+            answered += answer_by_key(tab)
+            tab.page.locator(".told.truth").wait_for()
+            tab.fits()
+        assert one.head(stop, lang) in tab.say()
+        tab.press("PageDown")
+    tab.at(len(one.stops) + 1)
+    tab.page.locator(".st-key-quiz_back").wait_for()
+    assert tab.page.get_by_test_id("stRadio").count() == len(one.questions)
+    assert answered == sum(stop.gate is not None for stop in one.stops), "a gate was not asked"
+
+
+def answer_by_key(tab: Tab) -> int:
+    """A digit for a choice; Tab to a block and Enter for a block."""
+    if tab.page.locator(".gate .option").count():
+        if tab.page.locator(".stage").count():
+            tab.press("1")
+        else:
+            tab.page.locator(".gate .option").first.focus()
+            tab.press("Enter")
+    else:
+        tab.page.locator(".card[data-b], [data-b]").first.focus()
+        tab.press("Enter")
+    return 1
+
+
+def test_the_gate_shows_nothing_before_and_both_after(tab: Tab) -> None:
+    tab.open("copy-on-write", "zh", step=2)
+    assert tab.asking() and "复制几次" in tab.say()
+    assert tab.page.locator(".stage").get_attribute("data-step") == "0"
+    assert not tab.page.locator(".stage .link.copy:visible").count()
+    tab.page.locator(".gate .option").filter(has_text="3").click()
+    tab.page.locator(".told.truth").wait_for()
+    assert "你的预测：3" in tab.say() and "实际：2" in tab.say() and "写时复制" in tab.say()
+    assert tab.page.locator(".stage").get_attribute("data-step") == "1"
+
+
+def test_a_block_is_predicted_on_the_map(tab: Tab) -> None:
+    tab.open("paged-attention", "en", step=5)
+    assert tab.asking()
+    tab.page.locator(".right .card[data-b='7']").click()
+    tab.page.locator(".told.truth").wait_for()
+    assert "You said: 7" in tab.say() and "It is: 6" in tab.say() and "Right" in tab.say()
+
+
+def test_the_language_is_switched_in_the_middle(tab: Tab) -> None:
+    tab.open("many-answers", "zh", step=3)
+    assert "一样的请求" in tab.say()
+    tab.page.locator(".st-key-language_switch").get_by_text("EN").click()
+    tab.page.locator(".say").get_by_text("Same requests, another bill.").wait_for()
+    place = {name: values[0] for name, values in parse_qs(urlsplit(tab.page.url).query).items()}
+    assert place == {"lesson": "many-answers", "step": "3", "lang": "en"}
+    tab.press("PageUp")
+    tab.at(2)
+
+
+def test_gates_switched_off_and_event_by_event(tab: Tab) -> None:
+    tab.open("copy-on-write", "en")
+    tab.page.locator(".st-key-show button").first.click()
+    tab.page.locator(".st-key-gates_switch label").click()
+    tab.page.get_by_text("One event", exact=True).click()
+    tab.page.wait_for_timeout(400)
+    tab.press("Escape")
+    tab.page.mouse.click(300, 700)
+    tab.press("PageDown")
+    tab.page.locator(".say").get_by_text("Event 1 of").wait_for()
+    assert tab.page.locator("[data-pointed]").count() or "handed in" in tab.say() or "arrives" in tab.say()
+
+
+def test_the_questions_are_answered_and_explained(tab: Tab) -> None:
+    tab.page.goto(f"{tab.address}/lesson?lesson=copy-on-write&step=7&lang=zh")
+    tab.page.locator(".st-key-quiz_back").wait_for()
+    tab.page.get_by_test_id("stRadio").first.get_by_text("2", exact=True).click()
+    tab.page.get_by_text("就地写").first.wait_for()
+    tab.press("PageDown")
+    tab.page.get_by_text(t("lesson.many-answers.title", "zh")).first.wait_for()
+    tab.at(1)
+
+
+def test_the_course_page_leads_to_every_lesson(tab: Tab) -> None:
+    tab.page.goto(f"{tab.address}/course?lang=zh")
+    for name in LESSON_IDS:
+        tab.page.locator(f".st-key-open_{name}").wait_for()
+    tab.page.locator(".st-key-open_beam-search button").click()
+    tab.page.locator(".say").get_by_text("一个前缀").wait_for()
+
+
+def test_a_log_line_leads_to_its_step(tab: Tab) -> None:
+    tab.open("copy-on-write", "en")
+    tab.page.locator(".st-key-log button").click()
+    tab.page.get_by_test_id("stDialog").get_by_text("What differs").wait_for()
+    assert tab.page.get_by_test_id("stDialog").locator("canvas").count()
+
+
+@pytest.mark.parametrize("lang", ("zh", "en"))
+def test_own_prompt_under_another_block_size(tab: Tab, lang: str) -> None:
+    """The stops, the questions and the captions hold for a run that is made while one looks."""
+    tab.open("copy-on-write", lang)
+    page = tab.page
+    page.locator(".st-key-own button").first.click()
+    page.locator(".st-key-own_prompts textarea").fill("The cat sat on the mat and then it")
+    page.locator(".st-key-own_prompts textarea").press("Control+Enter")
+    page.locator(".st-key-own_size input").fill("5")
+    page.locator(".st-key-own_size input").press("Enter")
+    page.wait_for_timeout(600)
+    page.locator(".st-key-own_start button").click()
+    page.locator(".stage .mode[data-mode=live]").wait_for(timeout=MODEL_WAIT)
+    page.locator(".stage:not(.busy)").wait_for(timeout=MODEL_WAIT)
+    page.keyboard.press("Escape")
+    page.mouse.click(300, 740)
+    assert t("lesson.copy-on-write.half.head", lang) in tab.say()
+    tab.press("PageDown")
+    page.locator(".say.asking").wait_for(timeout=MODEL_WAIT)
+    assert page.locator(".stage").get_attribute("data-step") == "0"
+    tab.press("2")
+    page.locator(".told.truth").wait_for(timeout=MODEL_WAIT)
+    assert t("lesson.copy-on-write.copy.head", lang) in tab.say()
+    assert page.locator(".stage").get_attribute("data-step") == "1"
