@@ -56,6 +56,7 @@ def table(results: Sequence[RaceResult], lang: str) -> dict[str, list[str]]:
         "waited": [f"{r.waited:,}" for r in results],
         "copied": [f"{r.copied_bytes / 1e6:.1f}" for r in results],
         "preempted": [str(r.preempted) for r in results],
+        "stopped": [str(len(r.stopped)) for r in results],
         "steps": [str(r.steps) for r in results],
         "seconds": [f"{r.seconds:.1f}" for r in results],
         "same": [t(f"race.same.{same[r.same_texts]}", lang) for r in results],
