@@ -24,9 +24,12 @@ def test_both_rules_step_together_and_fit(
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click(force=True)
     assert page.locator(".two h2").all_text_contents() == rules
     page.keyboard.press("ArrowRight")
-    page.locator(".two td.apart").first.wait_for()  # the step in which the rules part
-    figures = [row.locator("td").all_text_contents() for row in page.locator(".two tr").all()[1:]]
-    assert figures == [["5", "9", "5", "2", "4", "0"], ["5", "9", "5", "0", "0", "4"]]
+    copies = page.locator(".two tr:nth-child(2) td:nth-child(5)")
+    copies.filter(has_text="2").wait_for()  # the step in which the rules part
+    figures = page.locator(".two tr").evaluate_all(
+        "rows => rows.slice(1).map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"
+    )
+    assert figures == [["5", "9", "5", "2", "4", "0"], ["5", "9", "5", "0", "0", "4"]], figures
     room = page.evaluate(
         "[document.querySelector('[data-testid=stMain]').scrollHeight, innerHeight, "
         "document.documentElement.scrollWidth, innerWidth]"
