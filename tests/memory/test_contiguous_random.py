@@ -28,10 +28,12 @@ class RandomRun:
         self.requests: dict[str, RequestView] = {}
         self.views: dict[str, SequenceView] = {}
         self.targets: dict[str, int] = {}
+        self.names: dict[str, list[str]] = {}  # request -> its sequences
+        self.over: set[str] = set()  # requests
 
     def operations(self, count: int) -> Iterator[tuple[SequenceView, ...]]:
         for _ in range(count):
-            running = [key for key in self.requests if self._alive(key)]
+            running = [key for key in self.requests if key not in self.over]
             roll = self.rng.random()
             if not running or (roll < 0.15 and len(running) < 12):
                 self._submit()
@@ -42,12 +44,13 @@ class RandomRun:
                     if self.rng.random() < 0.8:  # the others are preempted, or wait for their turn
                         self._decode(key)
             yield tuple(self.views.values())
-        for key in [key for key in self.requests if self._alive(key)]:
+        for key in self.requests:
             self._cancel(key)
         yield tuple(self.views.values())
 
     def _alive(self, key: str) -> list[SequenceView]:
-        return [v for v in self.views.values() if v.request == key and v.state != "finished"]
+        views = [self.views[name] for name in self.names[key]]
+        return [view for view in views if view.state != "finished"]
 
     def _submit(self) -> None:
         key = f"r{len(self.requests)}"
@@ -62,6 +65,8 @@ class RandomRun:
         self._see(f"{key}.0", key, None, 0, 0)
 
     def _see(self, name: str, key: str, parent: str | None, depth: int, written: int) -> None:
+        if name not in self.views:
+            self.names.setdefault(key, []).append(name)
         ids = (*self.requests[key].prompt_token_ids, *range(depth))
         self.views[name] = SequenceView(
             id=name, request=key, parent=parent, state="running", token_ids=ids, written=written,
@@ -83,15 +88,14 @@ class RandomRun:
         elif request.mode == "beam" and len(alive) > 1 and self.rng.random() < 0.5:
             dropped, parent = alive[-1], alive[0]
             self.views[dropped.id] = replace(dropped, state="finished", written=prompt + depth - 1)
-            count = sum(1 for v in self.views.values() if v.request == key)
-            self._see(f"{key}.{count}", key, parent.id, depth, prompt + depth - 1)
+            self._see(f"{key}.{len(self.names[key])}", key, parent.id, depth, prompt + depth - 1)
         elif request.mode == "sample" and len(alive) > 1 and self.rng.random() < 0.1:
             self.views[alive[-1].id] = replace(self.views[alive[-1].id], state="finished")
         if depth == self.targets[key]:
-            for view in self._alive(key):
-                self.views[view.id] = replace(view, state="finished")
+            self._cancel(key)  # which is how it ends, too: nothing more is sampled
 
     def _cancel(self, key: str) -> None:
+        self.over.add(key)
         for view in self._alive(key):
             self.views[view.id] = replace(view, state="finished")
 
