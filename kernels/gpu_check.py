@@ -20,6 +20,7 @@ from time import perf_counter
 import torch
 
 from kernels import PagedBatch, copy_blocks, paged_attention, store_kv
+from kernels.gpu_timing import DecodeTime, verdicts
 from kernels.reference import paged_attention_reference
 from kernels.warm import compilations, warm_up
 
@@ -130,8 +131,8 @@ def sanitizer() -> str:
     return "* compute-sanitizer (memcheck), small cases: no errors"
 
 
-def models(began: float) -> tuple[list[str], list[str]]:
-    """Tokens on every path, then tokens a second. Returns two lists of lines."""
+def models(began: float) -> tuple[list[str], list[str], dict[str, float]]:
+    """Tokens on every path, then tokens a second. Returns two lists of lines, and the rates at batch 1."""
     from kernels.gpu_model import generate, generate_with_transformers, make_model
 
     model = make_model("cuda", torch.float32, layers=8)
@@ -145,23 +146,40 @@ def models(began: float) -> tuple[list[str], list[str]]:
         raise SystemExit("tokens of the Triton kernels and of the torch path on the CPU differ.")
     right = ["* fp32, 3 prompts, 24 tokens each: the same from Triton, CUDA graphs and torch on the CPU"]
     del model
-    model, fast = make_model("cuda", torch.bfloat16), []
+    model, fast, rates = make_model("cuda", torch.bfloat16), [], {}
     for count in (1, 8, 64):
         batch = [list(range(10 + i, 42 + i)) for i in range(count)]
         for graphs in (False, True):
             _, seconds = generate(model, batch, 65, graphs)
             rate = count / sorted(seconds)[len(seconds) // 2]
             fast.append(f"| {count} | ours, {'CUDA graphs' if graphs else 'no graphs'} | {rate:,.0f} |")
+            if count == 1 and graphs:
+                rates["ours"] = rate
         if perf_counter() - began > BUDGET_S:
-            return right, fast
+            return right, fast, rates
     for new in (8, 64):  # the first run is a warm-up
         start = perf_counter()
         generate_with_transformers(model, list(range(10, 42)), new)
         torch.cuda.synchronize()
         took = perf_counter() - start
-    fast.append(f"| 1 | transformers generate, DynamicCache | {64 / took:,.0f} |")
+    rates["generate"] = 64 / took
+    fast.append(f"| 1 | transformers generate, DynamicCache | {rates['generate']:,.0f} |")
     fast.append(_continuous(model))
-    return right, fast
+    fast += engine_speed()
+    return right, fast, rates
+
+
+def engine_speed() -> list[str]:
+    """The classroom engine's own tokens a second, in a process of its own: kernels know nothing of core."""
+    command = [sys.executable, "-m", "core.bench.engine_speed", "--device", "cuda"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    except subprocess.TimeoutExpired:
+        return ["| | classroom engine | stopped after 90 s |"]
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        return [f"| | classroom engine | did not run: {said[-1] if said else 'no output'} |"]
+    return [line for line in done.stdout.splitlines() if line.startswith("|")]
 
 
 def _continuous(model: object) -> str:
@@ -180,11 +198,11 @@ def _continuous(model: object) -> str:
         return f"| 8 | transformers continuous batching | did not run: {type(error).__name__} |"
 
 
-def timings(began: float) -> list[str]:
-    """The table of decode bandwidth, until the time is used up."""
+def timings(began: float) -> tuple[list[str], float, list[DecodeTime]]:
+    """The table of decode bandwidth, until the time is used up; the copy's GB/s, and the times."""
     from kernels.gpu_timing import copy_bandwidth, decode_time
 
-    copy = copy_bandwidth()
+    copy, times = copy_bandwidth(), []
     lines = [
         f"Device copy, read and written: {copy:,.0f} GB/s.", "",
         "| batch | context | heads a KV head | paged us | SDPA us | GB/s of K and V | of the copy |",
@@ -194,16 +212,17 @@ def timings(began: float) -> list[str]:
         for batch in (1, 8, 64, 256):
             for group in (8, 3, 1):
                 if perf_counter() - began > BUDGET_S:
-                    return [*lines, "", "The time was used up before the remaining shapes."]
+                    return [*lines, "", "The time was used up before the remaining shapes."], copy, times
                 t = decode_time(batch, context, group)
                 if t is None:
                     lines.append(f"| {batch} | {context} | {group} | too large | | | |")
                     continue
+                times.append(t)
                 lines.append(
                     f"| {batch} | {context} | {group} | {t.paged_us:.1f} | {t.sdpa_us:.1f} "
                     f"| {t.gigabytes:,.0f} | {t.gigabytes / copy:.0%} |"
                 )
-    return lines
+    return lines, copy, times
 
 
 def main() -> None:
@@ -223,14 +242,20 @@ def main() -> None:
     if args.correctness:
         return
     right.append(sanitizer())
-    more, fast = models(began)
+    more, fast, rates = models(began)
     right += more
     print("\n".join([*right[-2:], *fast]), flush=True)
-    RESULTS.write_text("\n".join(report(right, fast, timings(began))) + "\n", encoding="utf-8")
+    bandwidth, copy, times = timings(began)
+    aims = verdicts(copy, times, rates)
+    lines = report(right, fast, bandwidth, [line for _, line in aims])
+    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(line for _, line in aims))
     print(f"{RESULTS} written after {perf_counter() - began:.0f} s.")
+    if not all(reached for reached, _ in aims):
+        raise SystemExit(1)
 
 
-def report(right: list[str], fast: list[str], bandwidth: list[str]) -> list[str]:
+def report(right: list[str], fast: list[str], bandwidth: list[str], aims: list[str]) -> list[str]:
     """The lines of RESULTS.md."""
     import transformers
     import triton
@@ -241,6 +266,7 @@ def report(right: list[str], fast: list[str], bandwidth: list[str]) -> list[str]
         f"{card.name}, {card.multi_processor_count} multiprocessors, {card.total_memory / 2**30:.0f} GiB; "
         f"torch {torch.__version__}, Triton {triton.__version__}, transformers {transformers.__version__}; "
         f"{datetime.date.today().isoformat()}. Written by `python -m kernels.gpu_check`.", "",
+        "## Aims", "", *aims, "",
         "## Right", "", *right, "",
         "## Fast: decode attention", "", "bf16, 8 KV heads, width 128, blocks of 16 in random order.", "",
         *bandwidth, "",

@@ -22,6 +22,9 @@ POOL_BYTES = 24 << 30  # of one layer, at most; what does not fit is skipped, an
 ROTATE_BYTES = 512 << 20  # layers are added until the pool is several times the second-level cache
 MAX_LAYERS = 64
 
+LONG = 4096  # keys from which on a context counts as long
+COPY_SHARE, GENERATE_TIMES = 0.85, 5.0  # the aims: of the copy's bandwidth, and times transformers' generate
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeTime:
@@ -109,3 +112,38 @@ def _sdpa_us(q: Tensor, context: int, kv_heads: int, layers: int) -> float:
         return lambda: F.scaled_dot_product_attention(rows, flat[i, 0], flat[i, 1])
 
     return median_us([graphed(call(i)) for i in range(layers)])
+
+
+def verdicts(copy: float, times: list[DecodeTime], rates: dict[str, float]) -> list[tuple[bool, str]]:
+    """Whether each aim was reached, and a line that says so with its worst shape.
+
+    ``copy``: GB/s; ``rates``: tokens a second at batch 1 of "ours" (CUDA graphs) and of "generate". What was
+    not measured has not been reached. A single short context cannot fill a card: batch 1 at 4096 keys is
+    16 MB, which is over before a copy is at full speed, so shapes of less than 256 MB are left out.
+    """
+    long = [t for t in times if t.context >= LONG and t.gigabytes * t.paged_us * 1e3 >= 256 << 20]
+    found = [(False, "* bandwidth at long contexts: nothing was measured")]
+    if long:
+        worst = min(long, key=lambda t: t.gigabytes)
+        share = worst.gigabytes / copy
+        slow = max(long, key=lambda t: t.paged_us / t.sdpa_us)
+        ratio = slow.paged_us / slow.sdpa_us
+        found = [
+            _verdict(share >= COPY_SHARE, f"at least {COPY_SHARE:.0%} of the copy at long contexts",
+                     f"{share:.0%} {_shape(worst)}"),
+            _verdict(ratio <= 1.0, "no slower than SDPA on contiguous tensors",
+                     f"{ratio:.2f} times its time {_shape(slow)}"),
+        ]  # fmt: skip
+    if "ours" in rates and "generate" in rates:
+        gain = rates["ours"] / rates["generate"]
+        aim = f"{GENERATE_TIMES:.0f} times transformers generate at batch 1"
+        return [*found, _verdict(gain >= GENERATE_TIMES, aim, f"{gain:.1f} times")]
+    return [*found, (False, "* transformers generate at batch 1: not measured")]
+
+
+def _shape(t: DecodeTime) -> str:
+    return f"(worst: batch {t.batch}, context {t.context}, {t.group} heads a KV head)"
+
+
+def _verdict(reached: bool, aim: str, found: str) -> tuple[bool, str]:
+    return reached, f"* {aim}: {'reached' if reached else 'MISSED'}, {found}"

@@ -100,11 +100,13 @@ def prefill_config(group: int, dim: int, dtype: torch.dtype) -> dict[str, object
     """Compile-time sizes of ``prefill_kernel``, and its launch options."""
     wide, block_d = dtype == torch.float32, pow2(dim, 16)
     # Dividing rows by a group of 3, 5, 6, 7 … takes registers: wide heads then spill with tiles of 64 keys.
+    # In fp32 so does a group of 16 and more with two tokens a program.
+    rows = (16 if block_d > 64 and group >= 16 else 32) if wide or block_d > 128 else 64
     uneven = block_d > 64 and group & (group - 1) != 0
     return {
         "GROUP": group,
         "DIM": dim,
-        "BLOCK_M": pow2(group, 32 if wide or block_d > 128 else 64),
+        "BLOCK_M": pow2(group, rows),
         "BLOCK_D": block_d,
         "TILE": (16 if block_d > 64 else 32) if wide else (32 if uneven or block_d > 128 else 64),
         "PRECISION": "ieee" if wide else "tf32",  # only fp32 has a choice: never TF32
