@@ -484,6 +484,13 @@ _ALL = (
         config=EngineConfig(block_size=4, num_blocks=8, max_model_len=16, free_order=(2, 5, 1)),
         look_zh="算过的键和值留着：每一步只计算最新的一个词元。",
         look_en="Keys and values are kept: after the prompt, each step computes one token only.",
+        moments=(
+            Moment(
+                step=1,
+                zh="只计算一个词元，前四个从缓存里读。",
+                en="One token is computed; the first four are read from the cache.",
+            ),
+        ),
     ),
     Scenario(
         name="four-answers",
@@ -500,6 +507,13 @@ _ALL = (
         look_zh="每个请求都按最大长度 1,024 预留，可模型自己决定何时停下：内存只放得下两个请求，大半是空的。",
         look_en="Each request reserves the maximum of 1,024 slots, but the model decides when it stops: "
         "two requests fill the memory, and most of it stays empty.",
+        moments=(
+            Moment(
+                step=90,
+                zh="第一个回答结束：预留的 1,024 个槽位用了 130 个。",
+                en="The first answer ends: of 1,024 slots reserved it used 130.",
+            ),
+        ),
     ),
     Scenario(
         name="coming-and-going",
@@ -510,10 +524,19 @@ _ALL = (
             {"prompt": prompt, "max_new_tokens": new, "arrival_step": arrival, "ignore_eos": True}
             for prompt, new, arrival in _COMING
         ),
-        config=EngineConfig(block_size=4, num_blocks=24, max_model_len=32, strategies=("reserve max", "doubling")),
+        config=EngineConfig(
+            block_size=4, num_blocks=24, max_model_len=32, strategies=("reserve max", "doubling")
+        ),
         look_zh="十一个长短不一的请求先后到来又离开。连续分配时，空闲的槽位够多，却没有一段够长。",
         look_en="Eleven requests of ragged lengths come and go. In contiguous memory enough is free, "
         "and no piece of it is long enough.",
+        moments=(
+            Moment(
+                step=8,
+                zh="第十个请求要连续的 15 个槽位；空闲 36 个，最长一段 12 个。",
+                en="The tenth request needs 15 slots in a row; 36 are free, 12 in the longest piece.",
+            ),
+        ),
     ),
     Scenario(
         name="growing-batch",
@@ -533,6 +556,13 @@ _ALL = (
         look_zh="每八步，同时运行的请求翻一倍：看一步用多少时间，一步得到几个词元。",
         look_en="Every eight steps twice as many requests run at once: see how long a step takes, "
         "and how many tokens it gives.",
+        moments=(
+            Moment(
+                step=33,
+                zh="十六个请求一起走一步。",
+                en="Sixteen requests take a step together.",
+            ),
+        ),
     ),
 )
 
