@@ -45,7 +45,7 @@ def test_products_use_the_tensor_cores_and_loads_run_ahead() -> None:
 
 
 def test_fp32_products_are_ieee() -> None:
-    """No TF32 anywhere: it keeps ten bits of the mantissa."""
+    """B7: No TF32 anywhere: it keeps ten bits of the mantissa."""
     seen = 0
     for kernel, _, types, config in compiled.signatures(torch.float32, 3, 3, 64, block_copy=False):
         if kernel.__name__ == "prefill_kernel" or config.get("SPLIT"):

@@ -98,7 +98,7 @@ def test_random_batches_at_length(case, splits, window, softcap, with_sinks) -> 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(9, 3), (14, 2), (5, 1), (4, 4)])
 def test_every_query_head_reads_its_own_kv_head(heads: int, kv_heads: int) -> None:
-    """KV heads hold different constants, so a wrongly mapped head shows as a wrong constant."""
+    """B2: KV heads hold different constants, so a wrongly mapped head shows as a wrong constant."""
     case = make_case([1, 3], [5, 6], kv_heads=kv_heads, group=heads // kv_heads, dim=16)
     for h in range(kv_heads):
         case.v_cache[:, :, h] = torch.where(case.v_cache[:, :, h].isnan(), float("nan"), float(h + 1))
@@ -111,18 +111,40 @@ def test_every_query_head_reads_its_own_kv_head(heads: int, kv_heads: int) -> No
 
 @pytest.mark.parametrize("dim", [8, 72, 80, 96, 120, 256])
 def test_widths_that_are_no_power_of_two(dim: int) -> None:
+    """B3: every other slot of the pool is NaN, so a wrong mask shows."""
     check(make_case([1, 2], [9, 6], group=2, dim=dim), splits=2)
 
 
 @pytest.mark.parametrize("context", [1, 15, 16, 17, 31, 32, 33, 64, 65])
 def test_contexts_around_every_edge(context: int) -> None:
-    """Blocks of 16, tiles of 32: one short of, at and past each edge, and more splits than tiles."""
+    """B1: Blocks of 16, tiles of 32: one short of, at and past each edge, and more splits than tiles."""
     case = make_case([1], [context], block_size=16, group=3)
     check(case, splits=1)
     check(case, splits=4)
 
 
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 12, 16, 48])
+def test_b5_block_sizes_below_16_and_no_power_of_two(block_size: int) -> None:
+    """B5: the tile has its own size; blocks are looked up for each key."""
+    check(make_case([1, 2], [19, 7], block_size=block_size, group=3), splits=2)
+
+
+def test_b12_one_suffix_token_after_a_hit() -> None:
+    """B12: a prompt of 9 of which 8 were in the cache computes one token: the decode kernel's work."""
+    check(make_case([1], [9], block_size=4, dim=64, group=3))
+
+
+def test_b1_a_block_used_again_after_nan() -> None:
+    """B1: a block that held another context comes back; its slots behind the new one hold NaN."""
+    case = make_case([1], [17], block_size=16, group=3)
+    expected = attend(case, 2)
+    last = case.batch.block_tables[0, 1]
+    case.k_cache[last, 1:], case.v_cache[last, 1:] = 1e30, float("inf")
+    assert torch.equal(attend(case, 2), expected)
+
+
 def test_a_context_of_one_returns_the_value() -> None:
+    """B12: one key gives exactly its value, with one split and with eight."""
     case = make_case([1], [1], block_size=16, dim=64)
     value = case.v_cache[case.batch.block_tables[0, 0], 0]
     assert torch.allclose(attend(case, 1)[0], value)
@@ -130,12 +152,13 @@ def test_a_context_of_one_returns_the_value() -> None:
 
 
 def test_one_and_a_thousand_in_one_batch() -> None:
+    """B4: seven of eight splits of the short one are empty: they weigh 0 and no NaN comes of it."""
     check(make_case([1, 1], [1, 1000], block_size=16), splits=8)
 
 
 @pytest.mark.parametrize("context", [3, 4, 5, 6])
 def test_a_window_counts_the_token_itself(context: int) -> None:
-    """Window 4 at context 6 sees exactly the keys 2 to 5: nothing changes when the others are replaced."""
+    """B11: window 4 at context 6 sees exactly the keys 2 to 5: replacing the others changes nothing."""
     decode = make_case([1], [context], block_size=2, dim=16)
     prefill = make_case([context], [context], block_size=2, dim=16)
     for case in (decode, prefill):
@@ -160,6 +183,7 @@ def test_chunked_prefill_is_aligned_to_the_lower_right() -> None:
 
 
 def test_a_padding_row_is_zero_even_with_sinks() -> None:
+    """B10: a row that reads nothing."""
     case = make_case([1, 1, 1], [5, 0, 0], group=3)
     for splits in (1, 4):
         for sinks in (None, torch.ones(3)):
@@ -189,6 +213,7 @@ def test_the_last_blocks_of_a_large_pool() -> None:
 
 
 def test_bfloat16_is_refused() -> None:
+    """B6: the interpreter would compute on the raw bits."""
     case = make_case([1], [4], dtype=torch.bfloat16)
     with pytest.raises(ValueError, match="cannot be interpreted in bfloat16"):
         attend(case, 1)

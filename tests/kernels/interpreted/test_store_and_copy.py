@@ -41,7 +41,7 @@ def test_store_equals_the_reference(tokens: int, heads: int, dim: int, block_siz
 
 
 def test_store_from_slices_of_one_projection() -> None:
-    """q, k and v as slices of one tensor: the token stride is the whole width."""
+    """B6: q, k and v as slices of one tensor: the token stride is the whole width."""
     qkv = torch.randn(5, 5 * 16)
     k, v = qkv[:, 48:64].view(5, 1, 16), qkv[:, 64:].view(5, 1, 16)
     pool = torch.zeros(3, 1, 2, 4, 1, 16)
@@ -51,11 +51,28 @@ def test_store_from_slices_of_one_projection() -> None:
 
 
 def test_padding_rows_write_nowhere_in_a_full_pool() -> None:
+    """B10: slot -1 in a pool in which every slot is in use."""
     pool = torch.randn(2, 1, 2, 4, 1, 16)
     before = pool.clone()
     k = torch.randn(4, 1, 16)
     store_kv_triton(k, k, pool[:, 0, 0], pool[:, 0, 1], torch.full((4,), -1))
     assert torch.equal(pool, before)
+
+
+def test_b13_no_kernel_is_tuned_and_a_second_call_changes_nothing() -> None:
+    """B13: tuning runs a kernel several times, and these work in place; none is wrapped in a tuner."""
+    from triton.runtime.autotuner import Autotuner
+
+    from kernels import copy, decode, prefill, store
+
+    tried = (store.store_kernel, decode.decode_kernel, decode.merge_kernel, prefill.prefill_kernel)
+    assert not any(isinstance(kernel, Autotuner) for kernel in (*tried, copy.copy_kernel))
+    pool, k = torch.full((2, 1, 2, 4, 1, 16), float("nan")), torch.randn(3, 1, 16)
+    slots = torch.tensor([6, -1, 1])
+    store_kv_triton(k, k, pool[:, 0, 0], pool[:, 0, 1], slots)
+    first = pool.clone()
+    store_kv_triton(k, k, pool[:, 0, 0], pool[:, 0, 1], slots)
+    assert same(pool, first)
 
 
 def test_store_refuses_what_does_not_fit() -> None:
