@@ -1,8 +1,10 @@
 """Tokens per second against transformers' generate, and what limits them
 
-Same model, same prompts, same number of new tokens, greedy. The engine (paged store, trace recorded, linear
-layers packed on a CPU) and generate (its own cache, prompts padded on the left) take turns in one process;
-both compute the prompts and every token. The limit is what the memory allows: a decode step reads all weights
+Same model, same prompts, same number of new tokens, greedy. The engine (paged store, trace recorded,
+linear layers packed on a CPU) and generate (its own cache, prompts padded on the left) take turns in one
+process; both compute the prompts and every token. generate runs on a second copy of the weights, as
+transformers loads them: plain layers, its fused attention. (Packing gives the engine's own plain weights
+away, so one copy cannot serve both.) The limit is what the memory allows: a decode step reads all weights
 once, whatever the batch, and the keys and values of every sequence.
 """
 
