@@ -40,7 +40,7 @@ class Choices:
     rate: float = 0.0
     seed: int = 0
     system_tokens: int = 16
-    megabytes: float = 12.0
+    megabytes: float = 15.0
     max_len: int = 128
     block_size: int = 16
     contenders: tuple[str, ...] = ("reserve max", "reserve power of two", "exact", "doubling", "paged")
