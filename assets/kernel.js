@@ -182,7 +182,8 @@ function turnsDone(data, at) {
 /** As much of a token as its slot has room for. */
 function cut(label, wide) {
   const most = Math.max(1, Math.floor((wide - 4) / (/[\u2e80-\uffff]/.test(label) ? 12.5 : 7.2)));
-  return label.length > most ? `${label.slice(0, Math.max(1, most - 1))}…` : label;
+  const word = label.trim() || label; // a thin gap takes hardly any room
+  return word.length > most ? `${word.slice(0, Math.max(1, most - 1))}…` : label;
 }
 
 const LANES = 130;
@@ -222,7 +223,7 @@ function runningMarks(data, turn, W) {
   const first = turn.m0 === "−∞";
   const steps = [
     first ? W("first_max", { c: turn.m1 }) : `m = max(${turn.m0}, ${turn.tm}) = ${turn.m1}`,
-    first ? W("no_shrink") : W("shrink", { a: turn.m0, c: turn.m1, s: turn.shrink }),
+    first ? W("no_shrink") : W("shrink", { a: turn.m0, c: turn.m1.startsWith("−") ? `(${turn.m1})` : turn.m1, s: turn.shrink }),
     first ? `l = ${turn.l1}` : `l = ${turn.l0} × ${turn.shrink} + ${turn.add} = ${turn.l1}`,
     W("acc", { a: turn.acc }),
   ];
