@@ -12,8 +12,8 @@ function draw(stage) {
   const W = wordsOf(data.lang);
   const width = root.clientWidth || 1300;
   stage.narrow = width < 760;
-  const unit = Math.min(Math.max(width / (data.calm ? 1060 : data.lecture ? 1250 : 1320), stage.narrow ? 1 : 0.8), 2);
-  const key = [unit.toFixed(4), isDark(root), stage.narrow, data.lecture, data.calm, data.lang].join();
+  const unit = Math.min(Math.max(width / (data.calm && !data.strips.length ? 1060 : data.lecture ? 1250 : 1320), stage.narrow ? 1 : 0.8), 2);
+  const key = [unit.toFixed(4), isDark(root), stage.narrow, data.lecture, data.calm && !data.strips.length, data.lang].join();
   if (key !== stage.look) {
     stage.look = key;
     stage.unit = unit;

@@ -10,14 +10,14 @@ import streamlit as st
 
 _SCRIPT = """
 // A switch that was clicked with the mouse must not keep the keys that step through the lesson.
-function letGo() {
+function letGo(mouse) {
   const held = document.activeElement;
-  if (held?.matches("[role=radio], input[type=checkbox]") && !held.matches(":focus-visible")) held.blur();
+  if (held?.matches("[role=radio], input[type=radio], input[type=checkbox]") && (mouse || !held.matches(":focus-visible"))) held.blur();
 }
 
 export default function ({ data }) {
   if (!window.__pagedKvLetGo) {
-    window.__pagedKvLetGo = () => setTimeout(letGo, 50);
+    window.__pagedKvLetGo = (event) => setTimeout(letGo, 50, event.detail > 0);
     document.addEventListener("click", window.__pagedKvLetGo, true);
   }
   document.documentElement.lang = data.lang;
