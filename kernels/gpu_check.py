@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import random
 import shutil
 import subprocess
@@ -171,7 +172,7 @@ def models(began: float) -> tuple[list[str], list[str], dict[str, float]]:
 
 def engine_speed() -> list[str]:
     """The classroom engine's own tokens a second, in a process of its own: kernels know nothing of core."""
-    command = [sys.executable, "-m", "core.bench.engine_speed", "--device", "cuda"]
+    command = [sys.executable, "-m", "core", "bench", "engine_speed", "--device", "cuda", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     except subprocess.TimeoutExpired:
@@ -179,7 +180,12 @@ def engine_speed() -> list[str]:
     if done.returncode:
         said = done.stderr.strip().splitlines()
         return [f"| | classroom engine | did not run: {said[-1] if said else 'no output'} |"]
-    return [line for line in done.stdout.splitlines() if line.startswith("|")]
+    path = {True: "CUDA graphs", False: "no graphs"}
+    return [
+        f"| {row['batch']} | classroom engine, {row['dtype']}, {path[row['graphs']]} "
+        f"| {row['tokens a second']:,.0f} |"
+        for row in json.loads(done.stdout)["rows"]
+    ]
 
 
 def _continuous(model: object) -> str:

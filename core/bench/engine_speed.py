@@ -1,8 +1,7 @@
-"""Tokens a second of the whole engine with random weights, with and without CUDA graphs; nothing is fetched.
+"""Tokens per second of the engine with random weights, with and without CUDA graphs
 
-    python -m core.bench.engine_speed --device cuda
-
-Prints rows of a Markdown table. ``kernels/gpu_check.py`` runs it on a GPU; on a CPU it runs small, as a test.
+Nothing is fetched. ``kernels/gpu_check.py`` runs it on a GPU as a process of its own (``--json``); on a CPU
+graphs only pad the batch, so the two rows show what the padding costs.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from core.bench import BenchResult
 from core.config import EngineConfig
 from core.engine.engine import Engine
 from core.models.loaded import LoadedModel, geometry_of
@@ -69,9 +69,11 @@ def speed(model: LoadedModel, batch: int, new: int, graphs: bool) -> tuple[float
     return batch / (statistics.median(took) / 1e3), tokens
 
 
-def rows(device: str, dtype: str, batches: tuple[int, ...], new: int, layers: int = 30) -> list[str]:
+def rows(
+    device: str, dtype: str, batches: tuple[int, ...], new: int, layers: int = 30
+) -> list[dict[str, Any]]:
     """One row a batch size and path. ValueError where graphs change a token in fp32."""
-    model, lines = random_model(device, dtype, layers), []
+    model, table = random_model(device, dtype, layers), []
     for batch in batches:
         found = {graphs: speed(model, batch, new, graphs) for graphs in (False, True)}
         if dtype == "float32" and found[False][1] != found[True][1]:
@@ -79,19 +81,26 @@ def rows(device: str, dtype: str, batches: tuple[int, ...], new: int, layers: in
                 f"tokens with and without graphs differ at batch {batch}: the times mean nothing."
             )
         for graphs, (rate, _) in found.items():
-            name = "CUDA graphs" if graphs else "no graphs"
-            lines.append(f"| {batch} | classroom engine, {dtype}, {name} | {rate:,.0f} |")
-    return lines
+            table.append({"batch": batch, "dtype": dtype, "graphs": graphs, "tokens a second": rate})
+    return table
 
 
-def main() -> None:
-    """Print the rows: fp32 first, whose tokens must agree."""
-    parser = argparse.ArgumentParser(description="Tokens a second of the engine, random weights.")
-    parser.add_argument("--device", default="cuda")
-    args = parser.parse_args()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to run."""
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--new-tokens", type=int, default=64, metavar="N")
+
+
+def run(args: argparse.Namespace) -> BenchResult:
+    """fp32 first, whose tokens must agree; then bf16 in larger batches."""
+    table: list[dict[str, Any]] = []
     for dtype, batches in (("float32", (1,)), ("bfloat16", (1, 8, 64))):
-        print("\n".join(rows(args.device, dtype, batches, 64)), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        table += rows(args.device, dtype, batches, args.new_tokens)
+    return BenchResult(
+        name="engine_speed",
+        title="The engine's tokens per second, random weights",
+        rows=table,
+        columns=tuple(table[0]),
+        verdict=f"On {args.device}: in fp32 the tokens are the same with and without graphs.",
+        ok=True,
+    )

@@ -12,7 +12,8 @@ _SCRIPT = """
 // A switch that was clicked with the mouse must not keep the keys that step through the lesson.
 function letGo(mouse) {
   const held = document.activeElement;
-  if (held?.matches("[role=radio], input[type=radio], input[type=checkbox]") && (mouse || !held.matches(":focus-visible"))) held.blur();
+  const isSwitch = held?.matches("[role=radio], input[type=radio], input[type=checkbox]");
+  if (isSwitch && (mouse || !held.matches(":focus-visible"))) held.blur();
 }
 
 export default function ({ data }) {

@@ -48,7 +48,7 @@ def test_the_engines_rows_on_a_cpu() -> None:
     from core.bench.engine_speed import rows
 
     found = rows("cpu", "float32", (3,), 5, layers=2)
-    assert [line.split("|")[2].strip() for line in found] == [
-        "classroom engine, float32, no graphs",
-        "classroom engine, float32, CUDA graphs",
+    assert [(row["batch"], row["dtype"], row["graphs"]) for row in found] == [
+        (3, "float32", False),
+        (3, "float32", True),
     ]

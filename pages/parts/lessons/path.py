@@ -12,6 +12,7 @@ from pages.parts.lessons.state import study
 from pages.parts.shell import language_switch
 from pages.parts.words import t
 
+BEYOND = ("kernel", "capacity")
 
 def show() -> None:
     """One run of the page."""
@@ -23,11 +24,25 @@ def show() -> None:
     with sentence_on_error():
         st.markdown(t("lessons.path", lang))
         columns = st.columns(2, gap="large")
-        half = -(-len(LESSON_IDS) // 2)
+        half = -(-(len(LESSON_IDS) + len(BEYOND)) // 2)
         for number, name in enumerate(LESSON_IDS):
             with columns[number // half]:
                 _line(number, lesson(name), lang)
+        for number, page in enumerate(BEYOND, len(LESSON_IDS)):
+            with columns[number // half]:
+                _page(number, page, lang)
     show_address(lang=lang, lesson=None, step=None)
+
+
+def _page(number: int, page: str, lang: str) -> None:
+    """A page beyond the text that is no lesson: it computes from what one sets."""
+    with st.container(key=f"path_{page}", gap=None):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            title = f"**{number} · {t(f'page.{page}', lang)}**"
+            if st.button(title, key=f"open_{page}", type="tertiary", width="content"):
+                st.switch_page(f"pages/{page}.py")
+            st.badge(t("lessons.beyond", lang), color="gray")
+        st.caption(t(f"lessons.path.{page}", lang))
 
 
 def ideas(one: Lesson, lang: str) -> str:
