@@ -1,4 +1,9 @@
-"""Forty prompts on both packaged models against plain transformers, which runs once for all block sizes."""
+"""Forty prompts on both packaged models against plain transformers, which runs once for all block sizes.
+
+Plain transformers has two sets of fp32 logits for one text: decoded with its own cache, and in one pass
+without one. They round differently, up to 2.2e-4 apart (SmolLM2, the SQL prompt). Each row of ours must be
+within 1e-4 of one of the two.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +29,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.timeout(900)]
 
 @dataclass
 class Plain:
-    """What plain transformers gives: the model as it was loaded, its own attention, no cache for logits."""
+    """What plain transformers gives: the model as it was loaded, its own attention."""
 
     prompts: list[list[int]]
     tokens: list[list[int]]
-    logits: list[torch.Tensor]  # [generated tokens, V] each
+    logits: list[torch.Tensor]  # [2, generated tokens, V] each: with its cache, without
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
@@ -44,13 +49,19 @@ def case(request: pytest.FixtureRequest) -> tuple[LoadedModel, Plain]:
     with torch.inference_mode():
         for prompt in found.prompts:
             ids = torch.tensor([prompt])
-            text = plain.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=NEW
+            out = plain.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=False,
+                max_new_tokens=NEW,
+                output_logits=True,
+                return_dict_in_generate=True,
             )
+            text = out.sequences
             new = text.shape[1] - len(prompt)
-            logits = plain(input_ids=text[:, :-1], use_cache=False, logits_to_keep=new).logits[0]
+            dense = plain(input_ids=text[:, :-1], use_cache=False, logits_to_keep=new).logits[0]
             found.tokens.append(text[0, len(prompt) :].tolist())
-            found.logits.append(logits.clone())
+            found.logits.append(torch.stack([torch.cat(out.logits), dense]))
     return model, found
 
 
@@ -67,8 +78,9 @@ class Watch:
         for row, found in zip(packed.rows, logits, strict=True):
             number = self.which[int(row.request[1:])]
             index = row.kv_len - len(self.plain.prompts[number])
-            if index < len(self.plain.logits[number]):  # else the tokens have parted already
-                difference = float((found - self.plain.logits[number][index]).abs().max())
+            plain = self.plain.logits[number]
+            if index < plain.shape[1]:  # else the tokens have parted already
+                difference = float((found - plain[:, index]).abs().amax(-1).min())
                 self.worst[number] = max(difference, self.worst.get(number, 0.0))
         return logits
 
