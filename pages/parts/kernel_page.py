@@ -37,6 +37,7 @@ def show() -> None:
     """One run of the page."""
     lang = st.session_state.lang
     live.begin_pending()
+    live.catch_up()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
         st.markdown(f"### {t('kernel.title', lang)}")
         st.space("stretch")
@@ -50,7 +51,7 @@ def show() -> None:
         else:
             _inside(session, lang)
     show_address(lang=lang, lesson=None, step=None)
-    if live.busy() or live.run().pending is not None:
+    if live.busy() or live.run().pending is not None or live.news():
         st.fragment(_wait, run_every=0.3)(lang)
 
 

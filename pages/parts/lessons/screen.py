@@ -23,17 +23,23 @@ def show() -> None:
     """One run of the page."""
     lang = st.session_state.lang
     live.begin_pending()
+    live.catch_up()
     _ready(study())
     st.session_state.lesson_drawn = study().id
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
         _top_line(study(), lang)
     st.fragment(_body)()
-    if study().live and (live.busy() or live.run().pending is not None):
+    if study().live and (_awaited() or live.news()):
         st.fragment(_wait, run_every=0.3)()
 
 
+def _awaited() -> bool:
+    """A step is being computed, or a run waits for its model (whose arrival its own line tells)."""
+    return live.busy() or live.run().pending is not None
+
+
 def _wait() -> None:
-    if live.news() or not live.busy():
+    if live.news() or not _awaited():
         st.rerun()
 
 
