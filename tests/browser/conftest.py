@@ -26,6 +26,13 @@ WAIT = 45_000  # milliseconds for anything that needs no model; a busy machine i
 MODEL_WAIT = 240_000  # a first start fetches and converts the model
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A click that comes late on a busy machine is no fault of the page: two more tries."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 def free_port() -> int:
     """A port that nobody listens on just now."""
     with socket.socket() as s:
