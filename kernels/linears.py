@@ -7,7 +7,8 @@ that the inner loop wants, the same product reads memory in one stream:
 
 Layers that read the same input are packed as one (q, k, v; gate, up): fewer calls, longer streams. The
 first of them to be called computes for all, the others take their part. A 16-bit model on a CPU without
-16-bit products is packed in fp32: the weights are the same numbers, and each output is rounded once.
+16-bit products is packed in fp32: the weights are the same numbers, and each output is rounded once. Up to
+1 GiB of weights stay beside that copy, for steps of a single row: they are half as long to read.
 
 What is packed depends on the types, on what the processor offers and on the comparison of every group with
 `F.linear` on fixed inputs, never on a clock: two processes compute the same bits. A packed product also
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +33,7 @@ ROWS = (1, 5)  # row counts at which packed and plain are compared
 HINT = 32  # rows that oneDNN lays the weight out for; measured best or equal from 1 to 128 rows
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
+WIDENED = 1 << 30  # bytes of 16-bit weights up to which they are kept beside their fp32 copies
 Group = list[tuple[str, nn.Linear]]  # layers that read the same input, with their names
 
 
@@ -137,15 +140,23 @@ def _try(layers: Group) -> Packed | str:
     return f"{layers[0][0]}: packed and plain layers do not agree"
 
 
-def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool) -> None:
+def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool, one_row: bool) -> None:
+    """``one_row``: a single row goes to the plain weights, which are kept."""
     for i, (_, layer) in enumerate(layers):
         layer.packed = (packed, i)
-        layer.forward = lambda x, packed=packed, i=i: packed.part(
-            i, x
-        )  # an instance attribute: undone by `del`
-        if not keep_dense and layer.weight.data_ptr() not in shared:
+        # An instance attribute: undone by `del`.
+        layer.forward = partial(_few_or_many, layer) if one_row else partial(packed.part, i)
+        if not (keep_dense or one_row) and layer.weight.data_ptr() not in shared:
             # The shape and dtype stay readable; the bits live on in the packed copy.
             layer.weight = nn.Parameter(torch.empty_like(layer.weight, device="meta"), requires_grad=False)
+
+
+def _few_or_many(layer: nn.Linear, x: Tensor) -> Tensor:
+    """One row: memory decides, and 16-bit weights are half as long. More: arithmetic does, so fp32."""
+    if x.numel() == layer.in_features:
+        return F.linear(x, layer.weight, layer.bias)
+    packed, index = layer.packed
+    return packed.part(index, x)
 
 
 def pack_linears(
@@ -161,6 +172,7 @@ def pack_linears(
         p.data_ptr() for m in model.modules() if type(m) is not nn.Linear for p in m.parameters(recurse=False)
     }
     reasons: dict[str, None] = {}  # in order, each once
+    widened = sum(m.weight.nbytes for layers in groups(model) for _, m in layers)
     packed_layers = plain_layers = size = 0
     with torch.inference_mode():
         for layers in list(groups(model)):
@@ -173,7 +185,8 @@ def pack_linears(
                 reasons[packed] = None
                 plain_layers += len(layers)
                 continue
-            _install(packed, layers, shared, keep_dense)
+            one_row = widened <= WIDENED and packed.compute != layers[0][1].weight.dtype
+            _install(packed, layers, shared, keep_dense, one_row)
             packed_layers += len(layers)
             size += packed.compute.itemsize * layers[0][1].in_features * sum(packed.sizes)
     return PackReport(packed_layers, plain_layers, size, "; ".join(reasons) or None)

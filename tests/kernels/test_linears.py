@@ -116,6 +116,24 @@ def test_named_layers_stay_plain() -> None:
     assert pack_linears(model).packed == 14, "what is still plain can be packed later"
 
 
+def test_one_row_of_a_widened_model_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bf16 on a processor without bf16 products: plain weights answer a single row, unless they are many."""
+    calls, product = [], linears.Packed.product
+    monkeypatch.setattr(linears, "storage", lambda dtype: torch.float32)
+    model, ids = make(torch.bfloat16)
+    one = ids[:, :1]
+    with torch.inference_mode():
+        plain, crowd = model(one), model(ids)
+        pack_linears(model)
+        monkeypatch.setattr(linears.Packed, "product", lambda p, x: calls.append(len(x)) or product(p, x))
+        assert torch.equal(model(one), plain) and not calls
+        assert (model(ids) - crowd).abs().max() < 5e-2 * crowd.abs().max() and calls
+        assert not model.layers[0].q_proj.weight.is_meta and unpack(model) == 15
+        monkeypatch.setattr(linears, "WIDENED", 100)
+        pack_linears(model)
+        assert model.layers[0].q_proj.weight.is_meta and model(one).isfinite().all()
+
+
 def test_types_that_are_not_packed() -> None:
     model, _ = make(torch.float64)
     report = pack_linears(model)
