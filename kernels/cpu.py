@@ -47,24 +47,22 @@ def slot_table(cache_view: Tensor) -> tuple[Tensor, int] | None:
 def store_kv_cpu(
     k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor, plans: dict | None = None
 ) -> None:
-    """``store_kv`` on a CPU: one indexed write for keys, one for values. ``plans``: kept for a step."""
-    block_size = k_cache.shape[1]
-    index = None if plans is None else plans.get("store")
-    if index is None:
+    """``store_kv`` on a CPU: whole rows of the slot tables are written. ``plans``: kept for a step."""
+    tables = slot_table(k_cache), slot_table(v_cache)
+    block_size, plans = k_cache.shape[1], {} if plans is None else plans
+    if "store" not in plans:
         keep = torch.nonzero(slot_mapping >= 0).squeeze(1)
-        slots = slot_mapping[keep]
-        index = (
-            None if keep.numel() == slot_mapping.numel() else keep,
-            slots // block_size,
-            slots % block_size,
-        )
-        if plans is not None:
-            plans["store"] = index
-    keep, block, offset = index
-    if keep is not None:
-        k, v = k[keep], v[keep]
-    k_cache[block, offset] = k
-    v_cache[block, offset] = v
+        plans["store"] = slot_mapping[keep], None if keep.numel() == slot_mapping.numel() else keep
+    slots, keep = plans["store"]
+    for new, table, view in zip((k, v), tables, (k_cache, v_cache), strict=True):
+        new = new if keep is None else new[keep]
+        if table is None:
+            view[slots // block_size, slots % block_size] = new
+            continue
+        rows, step = table
+        if ("rows", step) not in plans:
+            plans["rows", step] = slots // block_size * step + slots % block_size
+        rows.index_copy_(0, plans["rows", step], new.reshape(-1, rows.shape[1]))
 
 
 def copy_blocks_cpu(store: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
@@ -127,6 +125,9 @@ def _decode(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> None:
+    if d.alone is not None and softcap is None and sinks is None:
+        out[d.tokens] = _decode_alone(q if d.whole else q[d.tokens], keys, values, d.alone, scale)
+        return
     rows = q if d.whole else q.index_select(0, d.tokens)  # [B, Hq, D]
     _score(rows, keys, d, scale)
     if softcap is not None:
@@ -136,6 +137,14 @@ def _decode(
     weights = d.weights.to(values.dtype)
     result = F.embedding_bag(d.head_rows, values, d.offsets[:-1], mode="sum", per_sample_weights=weights)
     out.index_copy_(0, d.tokens, result.view(rows.shape))
+
+
+def _decode_alone(q: Tensor, keys: Tensor, values: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """One sequence and a short context: calls cost more than copies, so gather. q: [1, Hq, D]."""
+    kv_heads, n = rows.shape
+    k, v = (table.index_select(0, rows.view(-1)).view(1, kv_heads, n, -1) for table in (keys, values))
+    result = F.scaled_dot_product_attention(q[:, :, None], k, v, scale=scale, enable_gqa=True)
+    return result.view(q.shape)
 
 
 def _score(rows: Tensor, keys: Tensor, d: Decode, scale: float) -> None:

@@ -21,6 +21,7 @@ from kernels.batch import PagedBatch
 
 GROUP_RAGGED = 0.75  # a sequence joins a group when at least this long, relative to the group's longest
 GROUP_SPARE = 16  # ... or when it is at most this many keys shorter
+ALONE_KEYS = 256  # up to so many keys of a single sequence are gathered: fewer calls, measured
 GROUP_BYTES = 4 << 20  # gathered fp32 keys of one group: small enough to be read again from the cache
 
 
@@ -46,6 +47,7 @@ class Decode:
     bias: Tensor | None  # flat: 0 or -inf; None where nothing is padded
     scores: Tensor  # flat
     weights: Tensor  # flat
+    alone: Tensor | None = None  # [Hkv, n] head rows, where there is but one sequence and it is short
     sampled: Tensor | None = None  # the scores as a sparse [B * Hq, head table] matrix
 
 
@@ -151,6 +153,7 @@ def _decode(
         bias=torch.zeros(flat).masked_fill_(padded, float("-inf")) if bool(padded.any()) else None,
         scores=torch.zeros(flat),
         weights=torch.empty(flat),
+        alone=rows[0] if len(members) == 1 and n <= ALONE_KEYS else None,
     )
 
 

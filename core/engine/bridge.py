@@ -103,9 +103,7 @@ def use(model: LoadedModel, implementation: str) -> None:
 
 
 @torch.inference_mode()
-def forward(
-    model: LoadedModel, store: KVStore, packed: PackedBatch, tap: Tap | None = None
-) -> torch.Tensor:
+def forward(model: LoadedModel, store: KVStore, packed: PackedBatch, tap: Tap | None = None) -> torch.Tensor:
     """One forward pass over a packed batch: writes T keys and values into the pool, gives logits [R, V].
 
     Repeating it writes the same values into the same slots. Works in any thread (inference mode is a state

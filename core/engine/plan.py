@@ -1,8 +1,8 @@
 """What passes between the phases of a step: StepPlan (plan -> run) and Outcome (run -> commit). No torch.
 
-    plan    the scheduler picks sequences; the allocator says what it takes, shares, copies, evicts, swaps
-    run     swaps and copies first (all reads before all writes), then one forward pass over a packed batch
-    commit  sample, append, fork or finish, release, register blocks that have become full
+plan    the scheduler picks sequences; the allocator says what it takes, shares, copies, evicts, swaps
+run     swaps and copies first (all reads before all writes), then one forward pass over a packed batch
+commit  sample, append, fork or finish, release, register blocks that have become full
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class FakeModel:
                 raise WrongRead(f"{row.sequence} reads {slot} at position {position}")
             text.append(slot[1])
         if check and tuple(text[row.start :]) != row.token_ids:
-            raise WrongRead(f"{row.sequence} wrote {row.token_ids} and reads {text[row.start:]}")
+            raise WrongRead(f"{row.sequence} wrote {row.token_ids} and reads {text[row.start :]}")
         return tuple(text)
 
     def draw(self, text: tuple[int, ...], answer: int) -> Candidate:

@@ -60,6 +60,7 @@ def theirs(model: Any, prompt: list[int], width: int, new: int, stop: Stop, opti
 def test_same_hypotheses_and_scores(tiny: Any, width: int, penalty: float, early: Any) -> None:
     """A21. Stop tokens are common ones, so that hypotheses end at all lengths."""
     model = tiny("llama", vocab_size=259, seed=width).model
+    model.set_attn_implementation("eager")  # other tests may have left it to an engine
     options = BeamOptions(length_penalty=penalty, early_stopping=early)
     for number, stop in enumerate(map(frozenset, ((), range(8, 16), (3,), range(60)))):
         prompt = [(7 * i * i + 13 * number + width) % 250 for i in range(3 + 2 * number)]
@@ -75,6 +76,7 @@ def test_stop_among_the_best_two_at_once(tiny: Any) -> None:
     import torch
 
     model = tiny("llama").model
+    model.set_attn_implementation("eager")  # other tests may have left it to an engine
     prompt = [10, 20, 30]
     with torch.inference_mode():
         best = int(model(torch.tensor([prompt])).logits[0, -1].argmax())

@@ -172,3 +172,21 @@ def test_only_true_linear_layers_are_touched() -> None:
     assert pack_linears(model).packed == 1
     with torch.inference_mode():
         assert torch.allclose(model(x), plain, atol=1e-6)
+
+
+def test_short_chains_are_exact_sums_of_their_parts_and_round_less() -> None:
+    """Inputs that do not divide evenly, with and without a bias; against float64."""
+    torch.manual_seed(1)
+    for inputs, bias in ((640, False), (577, True)):
+        plain = nn.Linear(inputs, 300, bias=bias)
+        errors = {}
+        x = torch.randn(4, inputs)
+        truth = nn.functional.linear(x.double(), plain.weight.double(), plain.bias.double() if bias else None)
+        for chain in (None, 200):
+            model = nn.Sequential(nn.Linear(inputs, 300, bias=bias))
+            model[0].load_state_dict(plain.state_dict())
+            assert pack_linears(model, chain=chain).packed == 1
+            with torch.inference_mode():
+                errors[chain] = float((model(x).double() - truth).pow(2).mean().sqrt())
+            assert unpack(model) == 1 and torch.equal(model[0].weight, plain.weight)
+        assert errors[200] < 0.8 * errors[None], errors
