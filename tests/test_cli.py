@@ -173,6 +173,12 @@ def test_a_file_made_in_a_windows_editor(tmp_path: Path) -> None:
     assert [r.prompt for r in read_requests(path, DEFAULTS)] == ["你好", "b"]
 
 
+def test_a_line_may_say_how_its_beams_stop(tmp_path: Path) -> None:
+    lines = ['{"prompt": "a", "beam": 2, "early_stopping": "never"}', '{"prompt": "b", "beam": 2}']
+    found = read_requests(write(tmp_path, *lines), DEFAULTS | {"early_stopping": True})
+    assert [r.options["early_stopping"] for r in found] == ["never", True]
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -190,6 +196,8 @@ def test_a_file_made_in_a_windows_editor(tmp_path: Path) -> None:
         ('{"prompt": "a", "temperature": NaN}', '"temperature" must be'),
         ('{"prompt": "a", "top_p": 0}', "top-p is 0"),
         ('{"prompt": "a", "chat": 1}', '"chat" must be true or false'),
+        ('{"prompt": "a", "early_stopping": 1}', '"early_stopping" must be true, false or "never", not 1'),
+        ('{"prompt": "a", "early_stopping": "now"}', 'not "now"'),
         ("[" * 100_000, "could be a request"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from core.cli import main, run
+from core.cli.options import add_memory_options, add_request_options, make_config
 
 WRONG = (
     (["--n", "0"], "--n is 0; it must be a whole number from 1 to 16."),
@@ -64,3 +66,21 @@ def test_a_wrong_line_names_its_number(
     assert main(["run", "--requests", str(path)]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: r.jsonl, line 2: ") and sentence in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "blocks"),
+    [
+        ([], 0),
+        (["--preempt", "swap"], 24),
+        (["--preempt", "swap", "--host-blocks", "3"], 3),
+        (["--preempt", "swap", "--host-blocks", "0"], 0),
+        (["--host-blocks", "2"], 2),
+    ],
+)
+def test_swapping_has_room_on_the_host_unless_told_otherwise(options: list[str], blocks: int) -> None:
+    parser = argparse.ArgumentParser()
+    add_request_options(parser)
+    add_memory_options(parser)
+    args = parser.parse_args(["hello", "--blocks", "24", *options])
+    assert make_config(args, None, 20).host_blocks == blocks

@@ -103,7 +103,12 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sharing", default=default.sharing, choices=("copy-on-write", "append-only", "none"))
     group.add_argument("--prefix-cache", action="store_true", help="find full blocks again by their content")
     group.add_argument("--preempt", default=default.preempt, choices=("recompute", "swap", "none"))
-    group.add_argument("--host-blocks", type=int, default=0, metavar="N", help="blocks to swap out to (0)")
+    group.add_argument(
+        "--host-blocks",
+        type=int,
+        metavar="N",
+        help="to swap out to (with swap: as many as --blocks)",
+    )
     group.add_argument("--max-batch-tokens", type=int, default=default.max_batch_tokens, metavar="N")
     group.add_argument(
         "--watermark", type=float, default=0.0, metavar="SHARE", help="of the pool, kept free (0)"
@@ -151,15 +156,19 @@ def make_config(args: argparse.Namespace, model: LoadedModel | None, longest: in
     length = args.max_model_len
     if length is None:
         length = min(most, max(SHORTEST_MAX_LEN, longest))
+    blocks = EngineConfig().num_blocks if blocks is None else blocks
+    host_blocks = args.host_blocks
+    if host_blocks is None:
+        host_blocks = blocks if args.preempt == "swap" else 0
     try:
         return EngineConfig(
             block_size=args.block_size,
-            num_blocks=EngineConfig().num_blocks if blocks is None else blocks,
+            num_blocks=blocks,
             max_model_len=length,
             sharing=args.sharing,
             prefix_cache=args.prefix_cache,
             preempt=args.preempt,
-            host_blocks=args.host_blocks,
+            host_blocks=host_blocks,
             watermark=args.watermark,
             max_batch_tokens=args.max_batch_tokens,
             free_order=args.free_order,

@@ -25,7 +25,8 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], float, float, str]] = {
     "length_penalty": ((int, float), -5, 5, "a number from -5 to 5"),
 }
 _SAMPLING = ("temperature", "top_k", "top_p", "seed")
-_KEYS = ("prompt", "chat", *_NUMBERS)
+_EARLY = (True, False, "never")
+_KEYS = ("prompt", "chat", "early_stopping", *_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,9 @@ def _checked(values: Any) -> dict[str, Any]:
         raise _Bad('needs "prompt" as a text')
     if not isinstance(values.get("chat", False), bool):
         raise _Bad('"chat" must be true or false')
+    early = values.get("early_stopping", False)
+    if not isinstance(early, (bool, str)) or early not in _EARLY:
+        raise _Bad(f'"early_stopping" must be true, false or "never", not {json.dumps(early)[:40]}')
     for key in values.keys() & _NUMBERS.keys():
         types, low, high, says = _NUMBERS[key]
         value = values[key]
