@@ -28,6 +28,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
 WINDOW = {"width": 1366, "height": 768}
 MOST_STOPS = 40
+SETTLE_MS = 4000  # charts come after the first line, and not all pages have the same parts
 SHOWN = ", ".join(
     (
         ".stage[data-step]",
@@ -104,7 +105,8 @@ def _walk(page: Any, address: str, name: str, lang: str, theme: str, out: Path) 
 
     if name.startswith("/"):
         page.goto(f"{address}{name}?lang={lang}")
-        page.locator(SHOWN).first.wait_for()
+        page.locator(".st-key-top_line, [class*=st-key-path_]").first.wait_for()
+        page.wait_for_timeout(SETTLE_MS)
         yield shot("")
         return
     page.goto(f"{address}/lesson?lesson={name}&step=1&lang={lang}")

@@ -44,8 +44,15 @@ def ours(model: LoadedModel, prompt: list[int], width: int, new: int, **options:
     return [(list(tokens[len(prompt) :]), score) for _, tokens, score in results]
 
 
-def assert_same(found: list[Any], wanted: list[Any]) -> None:
-    assert [t for t, _ in found] == [t for t, _ in wanted]
+TIE = 1e-5  # transformers' fp32 log-softmax over 49,152 tokens is off by that much (ours by 2e-6)
+
+
+def assert_same(found: list[Any], wanted: list[Any], tie: float = 0.0) -> None:
+    """The same hypotheses in the same order; those whose scores are within ``tie`` may change places."""
+    theirs = {tuple(t): score for t, score in wanted}
+    assert {tuple(t) for t, _ in found} == set(theirs)
+    for (tokens, _), (_, score) in zip(found, wanted, strict=True):
+        assert abs(theirs[tuple(tokens)] - score) <= tie
     assert [s for _, s in found] == pytest.approx([s for _, s in wanted], abs=1e-4, rel=1e-6)
 
 
@@ -105,4 +112,4 @@ def test_beams_are_preempted_as_one(tiny: Any) -> None:
 def test_twenty_prompts_of_the_default_model(smollm2: LoadedModel, width: int) -> None:
     small = {"num_blocks": 192}  # what is free is poisoned after every step
     for prompt in prompts(smollm2)[::2]:
-        assert_same(ours(smollm2, prompt, width, 12, config=small), theirs(smollm2, prompt, width, 12))
+        assert_same(ours(smollm2, prompt, width, 12, config=small), theirs(smollm2, prompt, width, 12), TIE)

@@ -21,6 +21,7 @@ def picture(step: Step) -> tuple[object, ...]:
 
 @pytest.mark.slow
 @pytest.mark.model
+@pytest.mark.timeout(1200)  # each step is held against a dense pass: minutes on two cores
 @pytest.mark.parametrize("name", sorted(SHOWN & set(SCENARIOS)))
 def test_the_recorded_run_is_made_again(name: str) -> None:
     from core.cli.record import record
