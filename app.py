@@ -1,5 +1,10 @@
-"""Navigation, theme, language and the shared side bar; the pages are files in pages/."""
+"""The app: a run of this file draws a page for one tab; the server, once, imports it before anybody comes."""
 
-from pages.parts import shell
+import streamlit as st
 
-shell.show()
+from pages.parts import ahead, shell
+
+if __name__ == "__main__":
+    shell.show()
+else:
+    app = st.App(__file__, lifespan=ahead.lifespan)

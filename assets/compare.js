@@ -9,7 +9,7 @@ const TYPING = "input, textarea, select, [contenteditable=true], [role=slider], 
 const views = new WeakMap();
 const STYLE = /*STYLE*/ "";
 
-function show({ data, parentElement, setTriggerValue }) {
+function show({ data: [data], parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".stage");
   let view = views.get(root);
   if (!view) {

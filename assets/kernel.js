@@ -7,7 +7,7 @@ const STYLE = /*STYLE*/ "";
 const TYPING = "input, textarea, select, [contenteditable=true], [role=slider], [role=combobox], [role=listbox], [role=tab], [role=radio], [role=dialog]";
 const SLOT = { least: 22, most: 62, high: 30 };
 
-export default function ({ data, parentElement }) {
+export default function ({ data: [data], parentElement }) {
   const root = parentElement.querySelector(".kernel");
   let view = VIEWS.get(root);
   if (!view) {

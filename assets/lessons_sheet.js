@@ -13,7 +13,7 @@ function make(tag, name, text) {
   return node;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: [data], parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".sheet");
   let sheet = sheets.get(root);
   if (!sheet) {

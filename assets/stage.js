@@ -9,7 +9,7 @@ const stages = new WeakMap();
 const STYLE = /*STYLE*/ "";
 
 /** What the small script of the component calls with every payload. */
-function show({ data, parentElement, setTriggerValue }) {
+function show({ data: [data], parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".stage");
   let stage = stages.get(root);
   if (!stage) {
@@ -67,20 +67,26 @@ function mount(root) {
 
 /** A new payload: draw it, then send what was asked for meanwhile. */
 function arrive(stage, data) {
-  const before = stage.data;
-  stage.data = data;
+  stage.near = data.near || {};
   stage.waiting = 0;
-  if (data.selection) stage.selected = focusOf(data, data.selection);
   if (data.index >= data.last && !data.can_step && !data.busy) stage.playing = false;
   if (stage.client && !stage.attached) attach(stage);
-  draw(stage);
-  const forward = before && data.index === before.index + 1;
-  if (forward && data.did.copy) requestAnimationFrame(() => animateCopies(stage.sides, data));
+  place(stage, data);
   if (stage.queue.length && !data.busy) {
     const [what, arg] = stage.queue.shift();
     send(stage, what, arg);
   }
   schedule(stage);
+}
+
+/** Put a payload on the screen: the server's answer, or a neighbour's ahead of it. */
+function place(stage, data) {
+  const before = stage.data;
+  stage.data = data;
+  if (data.selection) stage.selected = focusOf(data, data.selection);
+  draw(stage);
+  const forward = before && data.index === before.index + 1;
+  if (forward && data.did.copy) requestAnimationFrame(() => animateCopies(stage.sides, data));
 }
 
 function focusOf(data, selection) {
@@ -103,6 +109,8 @@ function send(stage, what, arg) {
   stage.number += 1;
   stage.waiting = performance.now();
   stage.trigger("action", { do: what, arg, step: data.index, n: stage.number, client: stage.client });
+  const ahead = stage.near[what];
+  if (ahead) place(stage, ahead); // what the server is going to say is here already
 }
 
 function setPlaying(stage, on) {

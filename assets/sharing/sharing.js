@@ -50,7 +50,7 @@ function figures(sides, say) {
   return make("div", "figures", make("table", "", head, ...rows), make("p", "note", say("note")));
 }
 
-export default function ({ data, parentElement }) {
+export default function ({ data: [data], parentElement }) {
   const root = parentElement.querySelector(".two");
   if (!parentElement.querySelector("style")) parentElement.prepend(Object.assign(document.createElement("style"), { textContent: STYLE }));
   const say = (key, numbers = {}) =>

@@ -28,11 +28,14 @@ def show() -> None:
     """One run of the page."""
     lang = st.session_state.lang
     live.begin_pending()
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
+    # The picture first: what the controls import and look up takes longer than drawing it.
+    top_line = st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line")
+    st.session_state.polling = live.busy()
+    st.fragment(_stage)()
+    with top_line:
         _top_line(lang)
     with st.sidebar:
         side_bar.show(lang)
-    st.fragment(_stage)()
     st.session_state.polling = _unsettled()
     if st.session_state.polling:
         st.fragment(_wait_for_step, run_every=0.2)()
@@ -136,26 +139,36 @@ def _stage() -> None:
             st.caption(look, help=library.note(place.lesson, lang) or None)
         if harm := harm_text(trace, index, lang):
             st.caption(harm)
-        is_live = place.source == "live"
-        payload = build_payload(
-            trace,
-            index,
-            lang=lang,
-            mode=place.source,
-            title=_title(place, lang),
-            selection=place.selected,
-            lecture=values()["lecture"],
-            busy=is_live and live.busy(),
-            can_step_live=is_live and live.can_step(),
-            lockstep=follow(trace, st.session_state.setdefault("_follow", {})),
-        )
-        if place.proof:
-            payload["about"].append(proof_text(trace, index, lang))
+        payload = _payload(trace, index, place, lang)
+        near = {"step": index + 1, "back": index - 1}
+        payload["near"] = {
+            name: _payload(trace, at, place, lang) for name, at in near.items() if 0 <= at < len(trace.steps)
+        }
         show_stage(payload, key=STAGE_KEY, on_action=_act)
         lesson = place.lesson if place.source == "recorded" else None
         show_address(lang=lang, lesson=lesson, step=index if lesson else None)
     if _unsettled() and not st.session_state.get("polling"):
         st.rerun()  # a slow step: the next full run places the fragment that waits for it
+
+
+def _payload(trace: Trace, index: int, place: View, lang: str) -> dict[str, Any]:
+    """What the stage draws of this step."""
+    is_live = place.source == "live"
+    payload = build_payload(
+        trace,
+        index,
+        lang=lang,
+        mode=place.source,
+        title=_title(place, lang),
+        selection=place.selected,
+        lecture=values()["lecture"],
+        busy=is_live and live.busy(),
+        can_step_live=is_live and live.can_step(),
+        lockstep=follow(trace, st.session_state.setdefault("_follow", {})),
+    )
+    if place.proof:
+        payload["about"].append(proof_text(trace, index, lang))
+    return payload
 
 
 def proof_text(trace: Trace, index: int, lang: str) -> str:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from pages.parts import library
+from pages.parts import component, library
 from pages.parts.address import asked_step, show_address
 from pages.parts.guard import sentence_on_error
 from pages.parts.sharing_payload import sharing_payload
 from pages.parts.shell import language_switch
-from pages.parts.words import LANGUAGES, area, t
+from pages.parts.words import t
 
-_ASSETS = Path(__file__).resolve().parents[2] / "assets"
 # The same requests under copy-on-write and under append-only.
 PAIRS = {"half-full-block": "answers-append-only", "three-beams": "beams-append-only"}
 
 
-def _script() -> str:
-    words = {lang: area("sharing", lang) for lang in LANGUAGES}
-    text = (_ASSETS / "sharing" / "sharing.js").read_text(encoding="utf-8")
-    style = (_ASSETS / "sharing" / "sharing.css").read_text(encoding="utf-8")
-    text = text.replace("/*WORDS*/ {}", json.dumps(words, ensure_ascii=True))
-    return text.replace('/*STYLE*/ ""', json.dumps(style, ensure_ascii=True))
-
-
-_PICTURE = st.components.v2.component("paged_kv_sharing", html='<div class="two"></div>\n', js=_script())
+_PICTURE = st.components.v2.component(
+    "paged_kv_sharing",
+    html='<div class="two"></div>\n',
+    js=component.bundle("sharing", ("sharing/sharing.js",), ("sharing/sharing.css",)),
+)
 
 
 def pairs() -> dict[str, str]:
@@ -51,7 +44,8 @@ def show() -> None:
         place["step"] = min(place["step"], place["last"])
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
             _top_line(list(found), place, lang)
-        _PICTURE(data=sharing_payload(traces, place["step"], lang), key="sharing_picture")
+        payload = sharing_payload(traces, place["step"], lang)
+        _PICTURE(data=component.in_a_list(payload), key="sharing_picture")
         show_address(lang=lang, lesson=None, step=place["step"])
 
 

@@ -45,7 +45,8 @@ def component(at: AppTest, name: str) -> dict[str, Any]:
     """What the component ``name`` was given to draw."""
     found = [e for e in at.get("bidi_component") if e.proto.component_name.endswith(name)]
     assert len(found) == 1, [e.proto.component_name for e in at.get("bidi_component")]
-    return dict(json.loads(found[0].proto.json))
+    data = json.loads(found[0].proto.json)
+    return dict(data[0] if isinstance(data, list) else data)  # pictures: see component.in_a_list
 
 
 def stage(at: AppTest) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.trace.step import Trace
-from pages.parts.stage import is_new
+from pages.parts.component import is_new
 from pages.parts.transport import JUMPS, Move, apply, kinds, marks, next_of
 from tests.pages import traces
 

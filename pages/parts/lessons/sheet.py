@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.parts.stage import is_new
+from pages.parts import component
 
 _ASSETS = Path(__file__).resolve().parents[3] / "assets"
 _SHEET = st.components.v2.component(
@@ -26,12 +26,4 @@ def show_sheet(payload: dict[str, Any], *, key: str, on_action: Callable[[dict[s
     pictures.py), "can_step", "can_back", "lecture", "words": {"step", "back", "pick", "skip", "predicted",
     "was_so", "right", "wrong"}}.
     """
-    seen = st.session_state.setdefault(f"_{key}_seen", {})
-
-    def handle() -> None:
-        value = st.session_state.get(key)
-        action = None if value is None else value.get("action")
-        if is_new(action, seen):
-            on_action(dict(action))
-
-    _SHEET(data=payload | {"ack": sum(seen.values())}, key=key, on_action_change=handle)
+    component.show(_SHEET, payload, key=key, on_action=on_action)
