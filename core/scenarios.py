@@ -168,7 +168,7 @@ _ALL = (
             Moment(
                 step=0,
                 zh="提示占三个块，两个回答都指向它们。",
-                en="The prompt fills three blocks; both answers point at them.",
+                en="The prompt takes three blocks; both answers point at them.",
             ),
             Moment(
                 step=1,
@@ -188,20 +188,20 @@ _ALL = (
         look_en="To the sequence, logical blocks 0 and 1 follow each other; "
         "they lie in physical blocks 1 and 3.",
         note_zh="课文里第一块是“中国 的 历史 非常”。真实的分词是 <bos> 中国的 历史 非常 | 悠 久："
-        "开头多一个 <bos>，“中国的”是一个词元，“悠久”却是两个。课文的块从 1 数起，这里的逻辑块从 0 数起。",
+        "开头多一个 <bos>，“中国的”是一个 token，“悠久”却是两个。课文的块从 1 数起，这里的逻辑块从 0 数起。",
         note_en="The course text has 中国, 的, 历史, 非常 in its first block. The real tokens are "
         "<bos>, 中国的, 历史, 非常 | 悠, 久: one <bos> in front, 中国的 is one token, 悠久 is two. "
         "The text counts blocks from 1; logical blocks count from 0 here.",
         moments=(
             Moment(
                 step=0,
-                zh="六个词元要两个块：物理块 1 和 3。",
+                zh="六个 token 要两个块：物理块 1 和 3。",
                 en="Six tokens take two blocks: physical 1 and 3.",
             ),
             Moment(
                 step=3,
-                zh="块 3 满了，才再要下一个块。",
-                en="Only when block 3 is full is another one taken.",
+                zh="有 token 要写、块 3 又满了，才取下一个块。",
+                en="A token has to be written and block 3 is full: only now is another one taken.",
             ),
         ),
     ),
@@ -223,7 +223,7 @@ _ALL = (
         "从第四块起各写各的：2 和 5。一次复制也没有。",
         look_en="The prompt fills exactly three blocks, physical 1, 3 and 4, each with ref 2. From the "
         "fourth block on each answer has its own, 2 and 5. Nothing is ever copied.",
-        note_zh="十二个词元，其中第一个是 <bos>。多一个或少一个词元，先写的那个回答就必须复制最后一块。",
+        note_zh="十二个 token，其中第一个是 <bos>。多一个或少一个 token，先写的那个回答就必须复制最后一块。",
         note_en="Twelve tokens, the first of them <bos>. With one token more or less, "
         "the first writer would have to copy the last block.",
         moments=(
@@ -249,7 +249,7 @@ _ALL = (
         look_zh="“中国的历史”所在的块引用计数是 3：三个束都指向它。被淘汰的束只归还自己独有的块。",
         look_en="The block of 中国的历史 has ref 3: all three beams point at it. "
         "A beam that is dropped gives back only what is its own.",
-        note_zh="真实的词元是 <bos> 中国的 历史，三个；所以这一课的块是三个词元一块，前缀正好一块。",
+        note_zh="真实的 token 是 <bos> 中国的 历史，三个；所以这一课的块是三个 token 一块，前缀正好一块。",
         note_en="The real tokens are <bos>, 中国的, 历史: three. "
         "Blocks have three tokens in this lesson, so that the prefix is exactly one.",
         moments=(
@@ -267,7 +267,7 @@ _ALL = (
         model=SMOLLM2,
         requests=({"prompt": _STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(6)},),
         config=EngineConfig(block_size=4, num_blocks=12, max_model_len=16, free_order=(5, 2, 8, 0, 7, 3)),
-        look_zh="十个词元，第三块半满，三个回答共享它。三个写的人，两次复制：最后一个就地写。",
+        look_zh="十个 token，第三块半满，三个回答共享它。三个都要写，两次复制：最后一个就地写。",
         look_en="Ten tokens: the third block is half full and three answers share it. "
         "Three writers, two copies: the last one writes in place.",
         moments=(
@@ -285,7 +285,7 @@ _ALL = (
         model=SMOLLM2,
         requests=({"prompt": _LONGER_STORY, "max_new_tokens": 6, "n": 3, "sampling": _drawn(2)},),
         config=EngineConfig(block_size=4, num_blocks=12, max_model_len=20, free_order=(5, 2, 8, 0, 7, 3)),
-        look_zh="多两个词元，提示正好在块边界结束。三个回答各拿一个新块，一次复制也没有。",
+        look_zh="多两个 token，提示正好在块边界结束。三个回答各拿一个新块，一次复制也没有。",
         look_en="Two tokens more, and the prompt ends on a block's edge. "
         "Each of the three answers takes a new block, and nothing is copied.",
         moments=(
@@ -308,13 +308,13 @@ _ALL = (
         config=EngineConfig(
             block_size=4, num_blocks=32, max_model_len=50, prefix_cache=True, free_order=(3, 8, 1, 12, 6, 17)
         ),
-        look_zh="每个问题前面都有同一个系统提示：24 个词元，正好六个块。第一个问题把它算出来；"
+        look_zh="每个问题前面都有同一个系统提示：24 个 token，正好六个块。第一个问题把它算出来；"
         "后来的问题在缓存里找到这六个块（引用计数增加），只计算自己的部分。",
         look_en="Before each question stands the same system prompt: 24 tokens, exactly six blocks. The "
         "first question computes it; later ones find these six blocks in the cache (ref goes up) and "
         "compute only their own part.",
-        note_zh="系统提示来自模型自己的对话模板。有两个问题都以 What is the 开头，但第七块的第四个词元不同："
-        "只有整块相同才能共享。",
+        note_zh="系统提示来自模型自己的对话模板。有两个问题都以 What is the 开头，"
+        "但第七块的第四个 token 不同：只有整块相同才能共享。",
         note_en="The system prompt comes with the model's own chat template. Two questions both begin with "
         "“What is the”, but the fourth token of their seventh blocks differs: only whole blocks are shared.",
         moments=(
@@ -338,7 +338,7 @@ _ALL = (
             free_order=(5, 2, 8, 0, 7, 3),
             copy_on_write_disabled=True,
         ),
-        look_zh="同样的请求，共享的半满块不复制就写：后写的盖掉先写的，先写的回答读到了别人的词元。",
+        look_zh="同样的请求，共享的半满块不复制就写：后写的盖掉先写的，先写的回答读到了别人的 token。",
         look_en="The same request, but the shared half-full block is written without a copy: the last "
         "writer wins, and the others read a token that is not theirs.",
         note_zh="只是演示：这一次运行故意违反“只写引用计数为 1 的块”。",
@@ -347,7 +347,7 @@ _ALL = (
         moments=(
             Moment(
                 step=1,
-                zh="三个回答先后写进块 8 的同一个位置：后写的 C 读到自己的词元，A 和 B 读到 C 的。",
+                zh="三个回答先后写进块 8 的同一个位置：后写的 C 读到自己的 token，A 和 B 读到 C 的。",
                 en="All three write into the same slot of block 8: C, the last, reads its own token, "
                 "and A and B read that of C.",
             ),
@@ -372,7 +372,7 @@ _ALL = (
         moments=(
             Moment(
                 step=1,
-                zh="不复制：B 和 C 各拿一个新块，把提示最后两个词元重新计算一遍。",
+                zh="不复制：B 和 C 各拿一个新块，把提示最后两个 token 重新计算一遍。",
                 en="Nothing is copied: B and C each take a new block and compute the prompt's last two "
                 "tokens again.",
             ),
@@ -391,7 +391,7 @@ _ALL = (
             sharing="append-only",
             free_order=(2, 5, 7, 1, 9, 4),
         ),
-        look_zh="只共享写满的块：新的束要把父束没写满的那块里的词元重新计算一遍，而不是复制。",
+        look_zh="只共享写满的块：新的束要把父束没写满的那块里的 token 重新计算一遍，而不是复制。",
         look_en="Only full blocks are shared: a new beam computes the tokens of its parent's half-full block "
         "again, instead of copying them.",
         moments=(
@@ -425,7 +425,7 @@ _ALL = (
             ),
             Moment(
                 step=4,
-                zh="第三个请求从第一个词元起就不同：一块也没有命中。",
+                zh="第三个请求从第一个 token 起就不同：一块也没有命中。",
                 en="The third differs from its first token on: no block is found.",
             ),
         ),
@@ -435,7 +435,7 @@ _ALL = (
         "内存池用尽：重新计算",
         "The pool runs dry: recompute",
         "池子只有 6 块，两个请求最后各要 5 块。后来的请求被抢占，交出所有块；"
-        "等到有空位，再把已有的词元重新计算一遍，文本不变。",
+        "等到有空位，再把已有的 token 重新计算一遍，文本不变。",
         "The pool has 6 blocks, and each request needs 5 in the end. The later one is preempted and gives "
         "up its blocks; when there is room it computes its tokens again, and its text is the same.",
         preempt="recompute",
@@ -462,8 +462,8 @@ _ALL = (
         config=EngineConfig(
             block_size=4, num_blocks=44, max_model_len=64, strategies=("reserve max", "doubling")
         ),
-        look_zh="八个请求几乎同时到来，最后长度从 11 到 53 个 token 不等，内存只有 176 个槽。"
-        "分页让八个同时运行；每个预留 64 个槽，只有两个能运行。",
+        look_zh="八个请求几乎同时到来，最后长度从 11 到 53 个 token 不等，内存只有 176 个槽位。"
+        "分页让八个同时运行；每个预留 64 个槽位，只有两个能运行。",
         look_en="Eight requests arrive almost at once; in the end they are 11 to 53 tokens long, and there "
         "are 176 slots. Paging runs all eight at once; with 64 slots reserved for each, two run.",
         moments=(
@@ -477,17 +477,17 @@ _ALL = (
     # -- the first lessons of the course: cache, reservation, holes, doubling, batch size
     Scenario(
         name="one-answer",
-        title_zh="一个短回答，一步一个词元",
+        title_zh="一个短回答，一步一个 token",
         title_en="One short answer, a token a step",
         model=SMOLLM2,
         requests=({"prompt": "Once upon a time", "max_new_tokens": 8, "ignore_eos": True},),
         config=EngineConfig(block_size=4, num_blocks=8, max_model_len=16, free_order=(2, 5, 1)),
-        look_zh="算过的键和值留着：每一步只计算最新的一个词元。",
+        look_zh="算过的键和值留着：每一步只计算最新的一个 token。",
         look_en="Keys and values are kept: after the prompt, each step computes one token only.",
         moments=(
             Moment(
                 step=1,
-                zh="只计算一个词元，前四个从缓存里读。",
+                zh="只计算一个 token，前四个从缓存里读。",
                 en="One token is computed; the first four are read from the cache.",
             ),
         ),
@@ -553,7 +553,7 @@ _ALL = (
             for k, arrival in enumerate(_BATCH_ARRIVALS)
         ),
         config=EngineConfig(block_size=16, num_blocks=64, max_model_len=64, strategies=("reserve max",)),
-        look_zh="每八步，同时运行的请求翻一倍：看一步用多少时间，一步得到几个词元。",
+        look_zh="每八步，同时运行的请求翻一倍：看一步用多少时间，一步得到几个 token。",
         look_en="Every eight steps twice as many requests run at once: see how long a step takes, "
         "and how many tokens it gives.",
         moments=(

@@ -24,6 +24,7 @@ class Question:
     """``kind``: answered by clicking a block ("block") or one of ``options`` (id, text).
 
     ``right``: every answer that counts as right; the truth is one of them. ``because``: one sentence.
+    ``also``: the verdict on such an answer that is not the truth.
     """
 
     question: str
@@ -32,6 +33,7 @@ class Question:
     kind: Literal["block", "choice"] = "choice"
     options: tuple[tuple[Answer, str], ...] = ()
     right: frozenset[Answer] = frozenset()
+    also: str = ""
 
     def __post_init__(self) -> None:
         ids = [option for option, _ in self.options]
@@ -64,6 +66,8 @@ class Question:
                 "correct": self.is_right(answer),
                 "text": self.because,
             }
+            if answer != self.truth and self.is_right(answer):
+                asked["result"]["also"] = self.also
         return asked
 
 
@@ -120,8 +124,12 @@ def planned(trace: Trace, events: Sequence[Event], lang: str) -> Coming:
 
 
 def cut(trace: Trace, steps: int) -> Trace:
-    """The trace as it was after its first ``steps`` steps: what may be shown before the answer."""
-    return Trace(meta=trace.meta, requests=trace.requests, steps=trace.steps[:steps], tokens=trace.tokens)
+    """The trace as it was after its first ``steps`` steps: what may be shown before the answer.
+
+    Its meta says under "steps_in_all" how long it really is: a time line keeps its length at a question.
+    """
+    meta = trace.meta | {"steps_in_all": len(trace.steps)}
+    return Trace(meta=meta, requests=trace.requests, steps=trace.steps[:steps], tokens=trace.tokens)
 
 
 def numbers_near(truth: int, wrong: Iterable[int], *, low: int = 0, most: int = 4) -> tuple[int, ...]:
@@ -215,6 +223,7 @@ def block_copied(coming: Coming) -> Question | None:
         question=coming.say("gate.block_copied", **numbers),
         truth=copy.source,
         right=frozenset(e.source for e in copies),
+        also=coming.say("gate.also"),
         because=coming.say("gate.block_copied.because", target=copy.target, **numbers),
     )
 
@@ -234,6 +243,7 @@ def block_taken(coming: Coming) -> Question | None:
         question=coming.say("gate.block_taken", s=who),
         truth=block,
         right=free,
+        also=coming.say("gate.also"),
         because=coming.say("gate.block_taken.because", block=block, n=len(free)),
     )
 
@@ -276,8 +286,9 @@ def who_gives_way(coming: Coming) -> Question | None:
     options: list[tuple[Answer, str]] = [(s.id, scene.name(s.id)) for s in running]
     options.append(("nobody", coming.say("gate.preempt.nobody")))
     key = "gate.preempt.because" if len(running) > 1 else "gate.preempt.because.alone"
+    free = coming.holders.free
     return Question(
-        question=coming.say("gate.preempt", n=coming.holders.free),
+        question=coming.say("gate.preempt" if free else "gate.preempt.none", n=free),
         options=tuple(options),
         truth=truth,
         because=coming.say(key, s=scene.name(truth), n=len(victim.block_table)),
@@ -285,20 +296,20 @@ def who_gives_way(coming: Coming) -> Question | None:
 
 
 def blocks_back(coming: Coming) -> Question | None:
-    """A sequence ends: how many blocks come back to the free list?"""
+    """A sequence ends, or a beam is dropped: how many blocks come back to the free list?"""
     releases, back = coming.all(ev.Release), coming.all(ev.Free, ev.Cache)
     over = coming.all(ev.Finish)
     if not over:
         return None
     scene = coming.scene()
-    first = over[0].sequence
+    dropped = ".dropped" if all(e.reason == "dropped" for e in over) else ""
     listed = sum(len(s.block_table) for s in scene.step.sequences if s.id in {e.sequence for e in over})
     truth = len(back)
     return Question(
-        question=coming.say("gate.back", s=scene.join([e.sequence for e in over]), n=len(over)),
+        question=coming.say(f"gate.back{dropped}", s=scene.join([e.sequence for e in over]), n=len(over)),
         options=number_options(numbers_near(truth, (listed, len(releases), 0))),
         truth=truth,
-        because=coming.say("gate.back.because", s=scene.name(first), n=truth, listed=listed),
+        because=coming.say(f"gate.back.because{dropped}", n=truth, listed=listed),
     )
 
 
@@ -331,9 +342,10 @@ def tokens_computed(coming: Coming) -> Question | None:
     rows = [s for s in coming.before.sequences if s.state == "running" or s.id in back]
     lengths = [len(s.token_ids) for s in rows]
     who = coming.scene().join([s.id for s in rows])
+    copies = len(coming.all(ev.Copy, ev.SwapIn))
     return Question(
         question=coming.say("gate.computed", s=who, n=len(rows)),
         options=number_options(numbers_near(truth, (len(rows), sum(lengths), max(lengths)), low=1)),
         truth=truth,
-        because=coming.say("gate.computed.because", n=truth, copies=len(coming.all(ev.Copy, ev.SwapIn))),
+        because=coming.say("gate.computed.because" + (".moved" if copies else ""), n=truth, copies=copies),
     )

@@ -76,7 +76,8 @@ def test_what_fits_is_what_the_strategies_admit(crowd: Trace) -> None:
     assert question is not None and question.truth == made.meta["at_once"]["reserve max"]
     fits = made.meta["at_once"]
     text = ONE.caption(STOPS["fits"], made, last, "en")
-    assert f"{fits['reserve max']} run at once; doubling, {fits['doubling']}; paged, {fits['paged']}." in text
+    assert f"{fits['reserve max']} run at once; with the exact length, known" in text
+    assert f"known beforehand, {fits['exact']}; doubling, {fits['doubling']}; paged, {fits['paged']}." in text
 
 
 def test_the_recordings_differ_where_they_should() -> None:

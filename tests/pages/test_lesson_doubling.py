@@ -38,9 +38,10 @@ def test_the_truth_of_the_question_is_what_is_copied(trace: Trace) -> None:
 def test_captions_say_what_moved(trace: Trace) -> None:
     at = STOPS["most"].find(trace)
     assert at is not None
-    event = max(shadow.grown(reports(trace)[at]), key=lambda event: event.copied)
+    grown = shadow.grown(reports(trace)[at])
     text = ONE.caption(STOPS["most"], trace, at, "en")
-    assert f"from {event.old_length} slots to {event.length}, {event.copied} tokens copied" in text
+    assert f"{len(grown)} move" in text and f"{sum(event.copied for event in grown)} tokens" in text
+    assert all(f"{event.old_length} → {event.length}" in text for event in grown)
     everything = [e for one in reports(trace)[: at + 1] for e in shadow.grown(one)]
     assert f"So far {len(everything)} moves and {sum(e.copied for e in everything)} tokens" in text
     last = len(trace.steps) - 1

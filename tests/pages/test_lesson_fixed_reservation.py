@@ -73,6 +73,10 @@ def test_too_small_is_the_longest_that_stops_somebody(trace: Trace) -> None:
     assert not any("stopped" in ends[length] for length in lengths[:place])
     for row in rows(trace, last, estimate=lengths[place]):
         assert row.state != "stopped" or row.written == lengths[place] == row.reserved
+    text = ONE.caption(STOPS["small"], trace, last, "en")
+    peak = shadow.peak(shadow.reports(trace, "reserve max", estimate=lengths[place]))
+    everybody = peak == len(trace.steps[last].sequences)
+    assert (f"all {peak} requests run at once" if everybody else f"up to {peak} run at once") in text
     drawn = knob(trace, last, "en")["choices"]
     assert drawn["at"] == place and len(drawn["drawings"]) == len(lengths) == len(drawn["options"])
 

@@ -76,7 +76,8 @@ def test_while_a_question_is_open_nothing_of_the_step_is_shown() -> None:
     asking = frame("copy-on-write", Place(1, 1))
     payload = stage_payload(asking)
     assert asking.asking() and payload["gate"]["question"] and "result" not in payload["gate"]
-    assert payload["index"] == payload["last"] == 0 and payload["say"]["text"] == ""
+    assert payload["index"] == payload["known"] == 0 and payload["say"]["text"] == ""
+    assert payload["last"] == len(asking.trace.steps) - 1  # the time line keeps its length
     assert payload["marks"].get("copy") is None and "copy" not in payload["did"]
     target = next(e.target for e in asking.trace.steps[1].events if isinstance(e, ev.Copy))
     assert all(target not in row["b"] for row in payload["seqs"])
@@ -89,7 +90,10 @@ def test_after_the_answer_prediction_and_truth_stand_side_by_side() -> None:
     payload = stage_payload(told)
     assert payload["index"] == 1 and payload["did"]["copy"]
     result = payload["gate"]["result"]
-    assert (result["answer"], result["truth"], result["correct"]) == (3, 2, False) and result["text"]
+    assert (result["answer"], result["truth"], result["correct"]) == (3, 2, False)
+    assert result["text"] == "", "the caption says why"
+    again = stage_payload(frame("copy-on-write", Place(2, 2), given="copy"))
+    assert again["gate"]["result"]["text"], "this caption does not"
     assert "Copy-on-write" in payload["say"]["head"] and payload["point"]
 
 

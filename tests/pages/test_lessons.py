@@ -224,7 +224,7 @@ def test_prefix_reuse_says_why_a_hit_ended(block_size: int) -> None:
     assert len(hits) == 11 // block_size
     text = one.caption(stops["other_end"], trace, at, "en")
     assert f"the first 11 are known, {len(hits)} blocks found, {len(hits) * block_size} tokens" in text
-    assert "token 11 (from 0) is ‘w90’" in text
+    assert "ends at token 11 (counting from 0), ‘w90’:" in text
     moved = stops["moved"].find(trace)
     assert moved is not None and moved > at
     assert "The same words, only ‘w11’ now stands in front" in one.caption(stops["moved"], trace, moved, "en")
@@ -271,7 +271,7 @@ def test_without_copy_on_write_only_the_last_writer_is_right(recorded: dict[str,
     *lost, last = proof.by_sequence.values()
     assert min(lost) > 1.0 and last < 1e-3
     text = lesson("copy-on-write").caption(stop, trace, 1, "en")
-    assert "A and B moved" in text and f"{max(lost):.1f}" in text
+    assert "logits of A and B change" in text and f"{max(lost):.1f}" in text
 
 
 # -- questions by themselves ---------------------------------------------------------------------------------

@@ -99,7 +99,8 @@ LESSON = Lesson(
     made={RUN: made},
     stops=(
         Stop(name="one", run=RUN, find=start, numbers=numbers, picture="batch"),
-        Stop(name="four", run=RUN, find=nth(2), numbers=numbers, gate=how_long, picture="batch"),
+        Stop(name="four", run=RUN, find=nth(2), numbers=numbers, gate=how_long,
+             says_why=True, picture="batch"),
         Stop(name="most", run=RUN, find=nth(-2), numbers=numbers, picture="batch"),
         Stop(name="fits", run=RUN, find=nth(-1), numbers=numbers, gate=how_many_fit, picture="batch"),
     ),

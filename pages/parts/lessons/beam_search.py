@@ -63,7 +63,7 @@ def _drop(sight: Sight) -> Mapping[str, object]:
 def _copy(sight: Sight) -> Mapping[str, object]:
     one = sight.all(ev.Copy)[0]
     return {
-        "s": sight.scene.name(one.sequence), "source": one.source, "target": one.target, "tokens": one.tokens,
+        "s": sight.scene.name(one.sequence), "source": one.source, "target": one.target, "n": one.tokens,
         "was": sight.scene.holders_at(one).ref(one.source),
     }  # fmt: skip
 
@@ -104,10 +104,11 @@ LESSON = Lesson(
     ideas=(12,),
     stops=(
         Stop(name="prefix", run=RUN, find=start, numbers=_prefix, point=common.point_shared),
-        Stop(name="apart", run=RUN, find=common.all_take_new, numbers=_apart, gate=gates.copy_or_not),
+        Stop(name="apart", run=RUN, find=common.all_take_new, numbers=_apart, gate=gates.copy_or_not,
+             says_why=True),
         Stop(name="drop", run=RUN, find=dropped, numbers=_drop,
-             gate=gates.blocks_back),
-        Stop(name="copy", run=RUN, find=copied, numbers=_copy, gate=gates.block_copied,
+             gate=gates.blocks_back, says_why=True),
+        Stop(name="copy", run=RUN, find=copied, numbers=_copy, gate=gates.block_copied, says_why=True,
              point=lambda s: [point.card(e.target) for e in s.all(ev.Copy)]),
         Stop(name="end", run=RUN, find=end, numbers=_end),
         Stop(name="today", run=RUN, find=end, numbers=_end),

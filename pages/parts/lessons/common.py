@@ -79,6 +79,14 @@ def computed(sight: Sight) -> int:
     return sum(event.count for event in sight.all(ev.Write))
 
 
+def power(value: float) -> str:
+    """A small number with one digit, as it is written by hand: 4×10⁻⁵."""
+    if not value:
+        return "0"
+    digit, exponent = f"{value:.0e}".split("e")
+    return f"{digit}×10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
 def decode_allocate(walk: Any) -> int | None:
     """The first step that takes a block for a sequence that had blocks before it."""
 

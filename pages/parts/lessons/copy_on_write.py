@@ -65,19 +65,31 @@ def _no_copy(sight: Sight) -> Mapping[str, object]:
 
 def _off(sight: Sight) -> Mapping[str, object]:
     """Everybody writes into one slot: whose logits moved, by the step's own comparison with a dense pass."""
+    *lost, last = _one_slot(sight)
+    moved = sight.step.proof.by_sequence if sight.step.proof else {}
+    return {
+        "n": len(lost) + 1,
+        "block": last.block,
+        "last": sight.scene.name(last.sequence),
+        "token": sight.scene.token(sight.row(last.sequence).token_ids[last.position]),
+        "moved": sight.scene.join([e.sequence for e in lost]),
+        "worst": f"{max((moved.get(e.sequence, 0.0) for e in lost), default=0.0):.1f}",
+        "best": common.power(moved.get(last.sequence, 0.0)),
+    }
+
+
+def _one_slot(sight: Sight) -> list[ev.Write]:
+    """The writes that fall into one and the same block, in order; the last one stays."""
     writes = sight.all(ev.Write)
     block = next(e.block for e in writes if sight.holders().ref(e.block) > 1)
-    writers = [e.sequence for e in writes if e.block == block]
-    moved = sight.step.proof.by_sequence if sight.step.proof else {}
-    lost = writers[:-1]
-    return {
-        "n": len(writers),
-        "block": block,
-        "last": sight.scene.name(writers[-1]),
-        "moved": sight.scene.join(lost),
-        "worst": f"{max((moved.get(name, 0.0) for name in lost), default=0.0):.1f}",
-        "best": f"{moved.get(writers[-1], 0.0):.0e}",
-    }
+    return [e for e in writes if e.block == block]
+
+
+def _point_lost(sight: Sight) -> list[str]:
+    """The slot that was overwritten, where those whose token it was see it."""
+    places = {view.id: place for place, view in enumerate(sight.step.sequences)}
+    *lost, _ = _one_slot(sight)
+    return [point.slot(places[e.sequence], e.position // sight.size, e.offset) for e in lost]
 
 
 def shared_write(walk: Any) -> int | None:
@@ -149,14 +161,15 @@ LESSON = Lesson(
         Stop(name="half", run=HALF, find=common.half_full, numbers=_shared, point=_point_shared),
         Stop(
             name="copy", run=HALF, find=first(ev.Copy), numbers=_copies, gate=gates.how_many_copies,
+            says_why=True,
             point=_point_copy,
         ),
         Stop(name="after", run=HALF, find=after(first(ev.Copy)), numbers=_after_copy, gate=gates.copy_or_not),
-        Stop(name="off", run=OFF, find=shared_write, numbers=_off),
+        Stop(name="off", run=OFF, find=shared_write, numbers=_off, point=_point_lost),
         Stop(name="full", run=FULL, find=common.filled, numbers=_shared, point=_point_shared),
         Stop(
             name="no_copy", run=FULL, find=common.all_take_new, numbers=_no_copy,
-            gate=gates.copy_or_not,
+            gate=gates.copy_or_not, says_why=True,
         ),
     ),
     questions=(

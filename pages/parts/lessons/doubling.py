@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.compare.report import capacity_of, max_model_len_of
+from core.memory import events as ev
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.labels import letter
 from pages.parts.lessons import shadow
@@ -66,13 +67,14 @@ def numbers(sight: Sight) -> Mapping[str, object]:
         "moves": sum(len(shadow.grown(r)) for r in reports(trace)[: index + 1]),
         "n": len(grown),
         "who": "", "old": 0, "new": 0, "tokens": sum(event.copied for event in grown), "both": 0,
+        "size": 0, "pairs": _pairs(grown, sight.lang),
         "need": 0, "free": usage.free + usage.external, "longest": 0,
     }  # fmt: skip
     if grown:
         event = max(grown, key=lambda event: event.copied)
         found |= {
             "who": letter(place[event.sequence]), "old": event.old_length, "new": event.length,
-            "tokens": event.copied, "both": event.old_length + event.length,
+            "size": event.copied, "both": event.old_length + event.length,
         }  # fmt: skip
     waiting = now.waiting
     if waiting is not None and waiting.growing:
@@ -81,6 +83,12 @@ def numbers(sight: Sight) -> Mapping[str, object]:
             "longest": waiting.longest,
         }  # fmt: skip
     return found
+
+
+def _pairs(grown: Sequence[ev.Grow], lang: str) -> str:
+    """From which lengths to which, each pair once: "16 → 32"."""
+    pairs = dict.fromkeys(f"{event.old_length} → {event.length}" for event in grown)
+    return ("、" if lang == "zh" else ", ").join(pairs)
 
 
 def how_many_copied(coming: Coming) -> Question | None:
@@ -142,7 +150,8 @@ LESSON = Lesson(
     stops=(
         Stop(name="small", run=RUN, find=start, numbers=numbers, picture="doubling"),
         Stop(
-            name="grow", run=RUN, find=first_growth, numbers=numbers, gate=how_many_copied, picture="doubling"
+            name="grow", run=RUN, find=first_growth, numbers=numbers, gate=how_many_copied,
+            says_why=True, picture="doubling"
         ),
         Stop(name="stall", run=RUN, find=stalled, caption=_stall_caption, picture="doubling"),
         Stop(name="most", run=RUN, find=most_copied, numbers=numbers, picture="doubling"),

@@ -86,21 +86,15 @@ def first_over(walk: Any) -> int | None:
     return first(ev.Finish, where=lambda event: event.sequence == name)(walk)
 
 
-def _small(sight: Sight) -> Mapping[str, object]:
-    """The longest reservation that was too short for somebody."""
+def _small(sight: Sight) -> str:
+    """The caption of the longest reservation that was too short for somebody."""
     length = estimates(sight.trace)[too_small(sight.trace, sight.index)]
     shown = rows(sight.trace, sight.index, estimate=length)
     stopped = [row for row in shown if row.state == "stopped"]
-    now = shadow.report(sight.trace, sight.index, NAME, estimate=length)
     peak = shadow.peak(shadow.reports(sight.trace, NAME, estimate=length)[: sight.index + 1])
-    return dict(numbers(sight)) | {
-        "reserve": length,
-        "n": len(stopped),
-        "s": sight.scene.join([row.sequence for row in stopped]),
-        "peak": peak,
-        "max": max_model_len_of(sight.trace),
-        "waiting": now.usage.waiting,
-    }
+    key = "small.all" if peak == len(sight.step.sequences) else "small"
+    who = sight.scene.join([row.sequence for row in stopped])
+    return sight.words(f"lesson.{ID}.{key}", reserve=length, n=len(stopped), s=who, peak=peak)
 
 
 def does_it_fit(coming: Coming) -> Question | None:
@@ -113,7 +107,7 @@ def does_it_fit(coming: Coming) -> Question | None:
     prompt = next((r for r in coming.trace.requests if r.id == arrived[-1].request), None)
     truth = "yes" if free >= reserve and not usage.waiting else "no"
     held = usage.live + usage.reserved + usage.internal
-    given = {"live": usage.live, "held": held, "free": free, "reserve": reserve, "idle": held - usage.live}
+    given = {"live": usage.live, "held": held, "free": free, "reserve": reserve}
     given["prompt"] = len(prompt.prompt_token_ids) if prompt else 0
     return Question(
         question=coming.say(f"lesson.{ID}.gate", **given),
@@ -171,12 +165,13 @@ LESSON = Lesson(
     stops=(
         Stop(name="reserve", run=RUN, find=start, numbers=numbers, picture="reservation"),
         Stop(
-            name="idle", run=RUN, find=first_refused, numbers=numbers, gate=does_it_fit, picture="reservation"
+            name="idle", run=RUN, find=first_refused, numbers=numbers, gate=does_it_fit,
+            says_why=True, picture="reservation"
         ),
         Stop(
             name="lost", run=RUN, find=first_over, numbers=_over, gate=how_much_lost, picture="reservation"
         ),
-        Stop(name="small", run=RUN, find=end, numbers=_small, picture="reservation-knob"),
+        Stop(name="small", run=RUN, find=end, caption=_small, picture="reservation-knob"),
         Stop(name="paged", run=RUN, find=busiest, numbers=numbers, picture="reservation-paged"),
     ),
     questions=(

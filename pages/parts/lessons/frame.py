@@ -68,7 +68,12 @@ class Frame:
         """The question as the picture draws it, with prediction and truth once it is answered."""
         quiet = self.skipped or (self.place.event is not None and not self.asking())
         question = None if quiet else self.question()
-        return question.payload(f"{self.lesson.id}.{self.place.stop}", self.given) if question else None
+        if question is None:
+            return None
+        asked = question.payload(f"{self.lesson.id}.{self.place.stop}", self.given)
+        if self.stop.says_why and "result" in asked:
+            asked["result"]["text"] = ""
+        return asked
 
     def said(self) -> tuple[str, str]:
         """Headline and text: the stop's caption, one event's sentence, or what the step did."""
@@ -136,7 +141,10 @@ def sheet_payload(frame: Frame) -> dict[str, Any]:
     asking = frame.asking()
     index = max(frame.place.step - 1, 0) if asking and frame.asked is None else frame.index
     head, text = ("", "") if asking else frame.said()
-    shown = cut(frame.trace, index + 1) if asking and isinstance(frame.trace, Trace) else frame.trace
+    shown = frame.trace
+    if asking and isinstance(shown, Trace):
+        shown = cut(shown, index + 1)
+        shown.meta = shown.meta | {"steps_in_all": len(frame.trace.steps)}  # an axis is as long as afterwards
     return _common(frame) | {
         "index": index,
         "title": frame.lesson.text("title", frame.lang),

@@ -150,7 +150,8 @@ LESSON = Lesson(
     stops=(
         Stop(name="packed", run=RUN, find=start, numbers=numbers, picture="holes"),
         Stop(name="hole", run=RUN, find=first_hole, numbers=numbers, picture="holes"),
-        Stop(name="stuck", run=RUN, find=stuck, numbers=numbers, gate=does_it_fit, picture="holes"),
+        Stop(name="stuck", run=RUN, find=stuck, numbers=numbers, gate=does_it_fit,
+             says_why=True, picture="holes"),
         Stop(name="best", run=RUN, find=stuck, caption=_best_caption, picture="holes-fits"),
         Stop(name="compact", run=RUN, find=stuck, numbers=_compact, picture="holes-compaction"),
     ),

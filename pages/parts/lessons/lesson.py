@@ -89,7 +89,8 @@ class Stop:
     ``name``: last part of its words, ``lesson.<lesson>.<name>`` and ``lesson.<lesson>.<name>.head``.
     ``run``: a recorded scenario, or a name in the lesson's ``made``. ``find``: its step in the run.
     ``numbers``: what the caption's words need, from the step; or ``caption`` makes the whole text.
-    ``gate``: the question asked before the step is shown. ``picture``: a name in ``pictures.PICTURES``.
+    ``gate``: the question asked before the step is shown. ``says_why``: the caption holds the reason for its
+    answer, so the verdict stands alone. ``picture``: a name in ``pictures.PICTURES``.
     ``point``: selectors of the things in the stage to ring (see ``pages.parts.lessons.point``).
     ``show``: parts of the stage below the two sides to keep: "strips", "chart".
     """
@@ -100,6 +101,7 @@ class Stop:
     numbers: Numbers | None = None
     caption: Callable[[Sight], str] | None = None
     gate: Gate | None = None
+    says_why: bool = False
     picture: str = "stage"
     point: Callable[[Sight], list[str]] | None = None
     show: tuple[str, ...] = ()

@@ -87,9 +87,11 @@ LESSON = Lesson(
     ideas=(11,),
     stops=(
         Stop(name="fork", run=RUN, find=start, numbers=_fork, point=common.point_shared),
-        Stop(name="count", run=RUN, find=first(ev.Copy), numbers=_copy, gate=gates.count_after),
+        Stop(name="count", run=RUN, find=first(ev.Copy), numbers=_copy, gate=gates.count_after,
+             says_why=True),
         Stop(name="usage", run=RUN, find=_late, numbers=_usage, show=("strips", "chart")),
         Stop(name="end", run=RUN, find=first(ev.Finish), numbers=common.given_back, gate=gates.blocks_back,
+             says_why=True,
              show=("strips", "chart")),
     ),
     questions=(

@@ -14,14 +14,19 @@ RUN = "first-steps"
 
 
 def quiet(walk: Any) -> int | None:
-    """The first step in which tables share blocks and none of them changes; else the first step."""
+    """The first step in which tables share blocks and none of them changes, if there is one with the last
+    block of A written in part; else the first step."""
+    size = int(walk.meta["block_size"])
 
     def calm(step: Any, before: Any) -> bool:
         changed = any(isinstance(e, (ev.Allocate, ev.Copy, ev.Share, ev.Release)) for e in step.events)
         return not changed and any(block.ref > 1 for block in step.blocks)
 
-    found = step_where(calm)(walk)
-    return start(walk) if found is None else found
+    def part(step: Any, before: Any) -> bool:
+        return calm(step, before) and 0 < step.sequences[0].written % size < size - 1
+
+    found = (find(walk) for find in (step_where(part), step_where(calm), start))
+    return next((index for index in found if index is not None), None)
 
 
 def _first(sight: Sight) -> Mapping[str, object]:
@@ -62,8 +67,10 @@ def _stop(name: str, where: object) -> Stop:
 
 
 def _empty_slot(sight: Sight) -> list[str]:
-    row = sight.step.sequences[0]
-    return [point.slot(0, (row.written - 1) // sight.size, (row.written - 1) % sight.size)]
+    """The first empty slot of A; where its blocks are full, the last one that is written."""
+    written = sight.step.sequences[0].written
+    place = written if written % sight.size else written - 1
+    return [point.slot(0, place // sight.size, place % sight.size)]
 
 
 def _token(sight: Sight) -> list[str]:

@@ -92,8 +92,8 @@ def _missed(sight: Sight) -> Mapping[str, object]:
     earlier = _before(sight, request.id)
     mine = sum(e.count for e in sight.all(ev.Write) if e.sequence == f"{request.id}.0")
     return {
-        "n": len(prompt), "same": _common(prompt, earlier), "computed": mine,
-        "first": sight.scene.token(prompt[0]), "size": sight.size,
+        "n": _common(prompt, earlier), "length": len(prompt), "computed": mine,
+        "first": sight.scene.token(prompt[0]),
     }  # fmt: skip
 
 
@@ -115,13 +115,13 @@ def _ended_kept(walk: Any) -> int | None:
     return step_where(both)(walk)
 
 
-def _kept(sight: Sight) -> Mapping[str, object]:
+def _kept(sight: Sight) -> str:
+    """The caption of blocks that are kept; what was freed at once is said only where there is any."""
     kept, freed = sight.all(ev.Cache), sight.all(ev.Free)
-    scene = sight.scene
-    return {
-        "s": scene.join(list(dict.fromkeys(e.sequence for e in sight.all(ev.Finish)))), "n": len(kept),
-        "blocks": scene.numbers([e.block for e in kept]), "freed": len(freed),
-    }  # fmt: skip
+    scene, key = sight.scene, "lesson.prefix-reuse.kept"
+    over = scene.join(list(dict.fromkeys(e.sequence for e in sight.all(ev.Finish))))
+    text = sight.words(key, s=over, n=len(kept), blocks=scene.numbers([e.block for e in kept]))
+    return text + (sight.words(f"{key}.freed", freed=len(freed)) if freed else "")
 
 
 def _front(sight: Sight) -> Question:
@@ -170,12 +170,12 @@ LESSON = Lesson(
     stops=(
         Stop(name="first", run=MANY, find=start, numbers=_first),
         Stop(name="hit", run=MANY, find=first(ev.Share, where=_hit), caption=_said("hit"),
-             point=_point_hit, gate=gates.hits),
-        Stop(name="kept", run=MANY, find=_ended_kept, numbers=_kept,
+             point=_point_hit, gate=gates.hits, says_why=True),
+        Stop(name="kept", run=MANY, find=_ended_kept, caption=_kept,
              point=lambda s: [point.card(e.block) for e in s.all(ev.Cache)]),
         Stop(name="other_end", run=MOVED, find=first(ev.Share, where=_hit), caption=_said("other_end"),
-             point=_point_hit, gate=gates.hits),
-        Stop(name="moved", run=MOVED, find=_missed_step, caption=_moved, gate=gates.hits),
+             point=_point_hit, gate=gates.hits, says_why=True),
+        Stop(name="moved", run=MOVED, find=_missed_step, caption=_moved, gate=gates.hits, says_why=True),
     ),
     questions=(
         Ask(run=MOVED, find=_missed_step, make=_front),

@@ -7,6 +7,7 @@ from typing import Any
 
 from core.memory import events as ev
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
+from pages.parts.lessons import common
 from pages.parts.lessons.drawings.recompute import passes, with_cache, without_cache
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, end, first_decode, start
 
@@ -48,7 +49,7 @@ def _sum_caption(sight: Sight) -> str:
     proof = proven(sight)
     if proof is None:
         return told
-    return told + sight.words(f"lesson.{ID}.same", n=proof[0], diff=f"{proof[1]:.1g}")
+    return told + sight.words(f"lesson.{ID}.same", n=proof[0], diff=common.power(proof[1]))
 
 
 def _writes(coming: Coming) -> int:
@@ -111,7 +112,8 @@ LESSON = Lesson(
     stops=(
         Stop(name="prompt", run=RUN, find=start, numbers=numbers, picture="recompute"),
         Stop(
-            name="first", run=RUN, find=first_decode, numbers=numbers, gate=how_many, picture="recompute"
+            name="first", run=RUN, find=first_decode, numbers=numbers, gate=how_many,
+            says_why=True, picture="recompute"
         ),
         Stop(name="more", run=RUN, find=after(first_decode, 3), numbers=numbers, picture="recompute"),
         Stop(

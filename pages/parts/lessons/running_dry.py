@@ -17,7 +17,7 @@ def _full(sight: Sight) -> Mapping[str, object]:
     rows = [view for view in sight.step.sequences if view.state == "running"]
     ends = [view for view in rows if view.written % sight.size == 0]
     return {
-        "pool": sight.pool, "free": sight.holders().free, "n": len(rows),
+        "pool": sight.pool, "free": sight.holders().free, "n": len(ends),
         "s": sight.scene.join([view.id for view in rows]),
         "next": sight.scene.join([view.id for view in ends]) or "–",
         "blocks": sight.scene.numbers([len(view.block_table) for view in rows]),
@@ -73,11 +73,12 @@ def _again(sight: Sight) -> Question:
     truth = int(str(found["n"]))
     row = sight.row(sight.all(ev.Resume)[0].sequence)
     prompt = len(next(r for r in sight.trace.requests if r.id == row.request).prompt_token_ids)
+    numbers = {**found, "prompt": prompt, "k": truth - prompt}
     return Question(
-        question=sight.words("lesson.running-dry.q.again", **found),
+        question=sight.words("lesson.running-dry.q.again", **numbers),
         options=number_options(numbers_near(truth, (prompt, 1, truth - prompt))),
         truth=truth,
-        because=sight.words("lesson.running-dry.q.again.because", prompt=prompt, **found),
+        because=sight.words("lesson.running-dry.q.again.because", **numbers),
     )
 
 
@@ -101,7 +102,7 @@ LESSON = Lesson(
     stops=(
         Stop(name="full", run=RECOMPUTE, find=after(first(ev.Preempt), -1), numbers=_full),
         Stop(name="preempt", run=RECOMPUTE, find=first(ev.Preempt), numbers=_preempted,
-             gate=gates.who_gives_way),
+             gate=gates.who_gives_way, says_why=True),
         Stop(name="waits", run=RECOMPUTE, find=first(ev.Wait, where=_for_blocks), numbers=_waits),
         Stop(name="again", run=RECOMPUTE, find=first(ev.Resume), numbers=_resumed,
              gate=gates.tokens_computed),

@@ -28,8 +28,11 @@ def _end(sight: Sight) -> Mapping[str, object]:
 def _without(sight: Sight) -> Question:
     found = common.totals(sight)
     truth, held, saved = (int(str(found[name])) for name in ("listed", "held", "saved"))
+    tables = [view.block_table for view in sight.step.sequences if view.block_table]
+    each = sight.scene.numbers(sorted({len(table) for table in tables}))
+    same = len(set.intersection(*map(set, tables)))
     return Question(
-        question=sight.words("lesson.sharing.q.without", n=found["tables"], **found),
+        question=sight.words("lesson.sharing.q.without", n=found["tables"], each=each, same=same),
         options=number_options(numbers_near(truth, (held, truth + saved))),
         truth=truth,
         because=sight.words("lesson.sharing.q.without.because", n=found["saved"], **found),
@@ -41,7 +44,9 @@ def _leaves(sight: Sight) -> Question:
     row = next(view for view in sight.step.sequences if view.state == "running")
     holders = sight.holders()
     truth = sum(1 for block in row.block_table if holders.ref(block) == 1)
+    others = {owner for block in row.block_table for owner in holders.lists[block]} - {row.id}
     numbers = {"s": sight.scene.name(row.id), "n": truth, "listed": len(row.block_table)}
+    numbers |= {"shared": len(row.block_table) - truth, "other": sight.scene.join(sorted(others))}
     return Question(
         question=sight.words("lesson.sharing.q.leaves", **numbers),
         options=number_options(numbers_near(truth, (len(row.block_table), len(row.block_table) - truth, 0))),
@@ -69,8 +74,8 @@ LESSON = Lesson(
     stops=(
         Stop(name="fork", run=RUN, find=start, numbers=_fork, point=common.point_shared),
         Stop(name="apart", run=RUN, find=common.all_take_new, numbers=_apart, point=common.point_new,
-             gate=gates.copy_or_not),
-        Stop(name="end", run=RUN, find=first(ev.Finish), numbers=_end, gate=gates.blocks_back),
+             gate=gates.copy_or_not, says_why=True),
+        Stop(name="end", run=RUN, find=first(ev.Finish), numbers=_end, gate=gates.blocks_back, says_why=True),
     ),
     questions=(
         Ask(run=RUN, find=common.all_take_new, make=_without),
