@@ -63,11 +63,10 @@ function draw(sheet) {
   root.lang = data.lang === "zh" ? "zh-CN" : "en";
   root.classList.toggle("lecture", data.lecture);
   const top = make("header", "top");
-  top.append(make("h2", "title", data.title), make("span", "about", data.about.join(" · ")));
-  const bar = make("nav", "bar");
-  bar.append(button(sheet, `◀ ${W.back}`, "key", "back", null, !data.can_back), button(sheet, `${W.step} ▶`, "key primary", "step", null, !data.can_step));
-  top.insertBefore(bar, top.lastChild);
-  root.replaceChildren(top, sentence(sheet), ...choices(sheet), picture(sheet, shown(sheet)));
+  top.append(make("h2", "title", data.title), ...data.about.map((text) => make("span", "mode", text)));
+  const bar = make("nav", "bar"); // the buttons stand where the stage's do
+  bar.append(button(sheet, "|◀", "key", "start", null, !data.can_back), button(sheet, `◀ ${W.back}`, "key", "back", null, !data.can_back), button(sheet, `${W.step} ▶`, "key primary", "step", null, !data.can_step));
+  root.replaceChildren(top, bar, sentence(sheet), ...choices(sheet), picture(sheet, shown(sheet)));
   root.dataset.step = data.index;
   fit(sheet);
 }
@@ -161,6 +160,7 @@ function picture(sheet, drawing) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "drawing");
   svg.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
+  svg.setAttribute("preserveAspectRatio", "xMidYMin meet"); // room that is left lies below
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", drawing.alt);
   const hatch = [["pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }], ["rect", { width: 1.5, height: 7, class: "hatchline" }]];

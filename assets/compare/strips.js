@@ -45,7 +45,7 @@ function drawSegment(node, [kind, length, owners, news], slots, view, W) {
     style: `width:${share}%;${tint}--h:${edge}`,
   });
   const who = owners.slice(0, 3).map(letter).join("+") + (owners.length > 3 ? "+…" : "");
-  const texts = kind === "live" ? [W("seg.live", { who, n: length }), who] : [`${W(`seg.${kind}`)} ${length}`, W(`seg.${kind}`), String(length)];
+  const texts = kind === "live" ? [W("seg.live", { who, n: length }), who] : [`${W(`seg.${kind}`)} ${length}`, String(length)]; // the number rather than the word
   const room = (share / 100) * view.stripWidth - 6;
   const wide = (text) => [...text].reduce((sum, char) => sum + (char > "\u2e80" ? 13 : 6.8), 0);
   setText(node.firstElementChild, texts.find((text) => wide(text) <= room) || "");

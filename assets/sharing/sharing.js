@@ -3,7 +3,7 @@
 
 const WORDS = /*WORDS*/ {};
 const STYLE = /*STYLE*/ "";
-const HUES = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#7FA7FF"];
+const HUES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]; // the stage's
 const FIGURES = ["use", "list", "peak", "copies", "copied", "again"];
 
 function make(tag, name, ...children) {
@@ -23,16 +23,24 @@ function table(side, say) {
     });
     const node = make("div", "row", make("div", "who", row.name), ...cells);
     node.style.setProperty("--hue", HUES[row.hue % HUES.length]);
+    node.style.setProperty("--on", row.hue % HUES.length ? "#0b0f14" : "#fff");
     return node;
   });
   return make("div", "tables", ...(rows.length ? rows : [make("p", "note", say("none"))]));
+}
+
+/** All holders' hues side by side, as in the stage. */
+function tints(hues) {
+  const part = 100 / hues.length;
+  const stops = hues.map((hue, k) => `color-mix(in srgb, ${HUES[hue % HUES.length]} 26%, var(--ground)) ${k * part}% ${(k + 1) * part}%`);
+  return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
 function pool(side, say) {
   const cells = side.pool.map((block) => {
     const used = block.ref > 0;
     const node = make("div", used ? "used" : "", make("b", "", String(block.b)), used ? `${block.who} ×${block.ref}` : say("free"));
-    if (used) node.style.setProperty("--hue", HUES[block.hue % HUES.length]);
+    if (used) node.style.background = tints(block.hues);
     return node;
   });
   return make("div", "pool", ...cells);
@@ -63,5 +71,6 @@ export default function ({ data: [data], parentElement }) {
       make("h3", "", say("tables")), table(side, say), make("h3", "", say("pool")), pool(side, say),
     );
   });
+  root.style.setProperty("--rows", data.rows);
   root.replaceChildren(...sides, figures(data.sides, say));
 }

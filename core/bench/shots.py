@@ -90,7 +90,9 @@ def _pages(page: Any, address: str, lang: str) -> list[str]:
     mark = "st-key-path_"
     lessons = [part.removeprefix(mark) for text in classes for part in text.split() if part.startswith(mark)]
     links = page.locator("[data-testid=stSidebarNavLink]").evaluate_all("nodes => nodes.map(n => n.pathname)")
-    return [path for path in dict.fromkeys(["/", "/course", *links]) if path != "/lesson"] + lessons
+    pages = [path for path in dict.fromkeys(["/", "/course", *links]) if path != "/lesson"]
+    # The course lists pages, too: what has an address of its own is no lesson.
+    return pages + [name for name in lessons if f"/{name}" not in pages]
 
 
 def _walk(page: Any, address: str, name: str, lang: str, theme: str, out: Path) -> Iterator[dict[str, Any]]:

@@ -47,6 +47,7 @@ def show() -> None:
     """One run of the page."""
     lang = st.session_state.lang
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
+        st.markdown(f"### {t('capacity.title', lang)}")
         st.segmented_control(
             t("capacity.part", lang), PARTS, required=True, label_visibility="collapsed", width="content",
             format_func=lambda part: t(f"capacity.part.{part}", lang), **bound("cap", choices(), "part"),
@@ -103,24 +104,32 @@ def _inputs(lang: str) -> None:
     columns = st.columns(3)
     with columns[0]:
         _number("layers", lang, mine.own_model)
-        _number("windowed", lang, mine.own_model)
-        st.number_input(t("capacity.weights", lang), 0.0, 1e5, step=0.5, **bound("cap", mine, "weights"))
+        _number("prompt", lang)
     with columns[1]:
         _number("kv_heads", lang, mine.own_model)
-        _number("window", lang, mine.own_model)
-        st.number_input(t("capacity.memory", lang), 0.5, 1e4, step=1.0,
-                        **bound("cap", mine, "memory", mine.own_card))  # fmt: skip
+        _number("new", lang)
     with columns[2]:
         _number("head_dim", lang, mine.own_model)
+        _number("max_len", lang)
+    with st.expander(t("capacity.more", lang), icon=":material/tune:"):
+        _more(mine, lang)
+
+
+def _more(mine: Choices, lang: str) -> None:
+    """What follows from the model and the card, and is rarely changed."""
+    columns = st.columns(3)
+    with columns[0]:
+        st.number_input(t("capacity.weights", lang), 0.0, 1e5, step=0.5, **bound("cap", mine, "weights"))
         st.selectbox(t("capacity.dtype", lang), list(DTYPE_BYTES), **bound("cap", mine, "dtype"))
+    with columns[1]:
+        st.number_input(t("capacity.memory", lang), 0.5, 1e4, step=1.0,
+                        **bound("cap", mine, "memory", mine.own_card))  # fmt: skip
+        _number("windowed", lang, mine.own_model)
+    with columns[2]:
         st.number_input(t("capacity.cards", lang), 1, 1024, step=1, **bound("cap", mine, "cards"))
+        _number("window", lang, mine.own_model)
+    st.selectbox(t("capacity.block_size", lang), SIZES, **bound("cap", mine, "block_size"))
     st.slider(t("capacity.utilisation", lang), 10, 100, step=1, **bound("cap", mine, "utilisation"))
-    columns = st.columns(4)
-    for column, name in zip(columns, ("prompt", "new", "max_len"), strict=False):
-        with column:
-            _number(name, lang)
-    with columns[3]:
-        st.selectbox(t("capacity.block_size", lang), SIZES, **bound("cap", mine, "block_size"))
 
 
 def _formula(mine: Choices, lang: str) -> None:
@@ -165,14 +174,15 @@ def _requests(mine: Choices, lang: str) -> None:
     ]
     title = t("capacity.chart", lang, prompt=mine.prompt, new=mine.new)
     figure = charts.bars(
-        names, labels, [row.requests for row in rows], texts, title=title, dark=is_dark(), height=290,
-        revision="capacity", room=1.7,
+        names, labels, [row.requests for row in rows], texts, title=title, dark=is_dark(), height=450,
+        revision="capacity", room=1.7, size=14,
     )  # fmt: skip
     st.plotly_chart(
         figure, key="capacity_requests", theme=None, config={"displayModeBar": False},
         alt=f"{title}. " + charts.spoken(list(zip(labels, texts, strict=True))),
     )  # fmt: skip
-    st.caption(t("capacity.look", lang))
+    promised = t("capacity.promised", lang, name=strategy_name("promised pages", lang))
+    st.caption(f"{t('capacity.look', lang)}  \n{promised}")
 
 
 def _find_the_error(mine: Choices, lang: str) -> None:

@@ -100,10 +100,12 @@ def bars(
     height: int = 200,
     revision: str = "bars",
     room: float = 1.28,
+    size: int = 12,
 ) -> go.Figure:
     """One horizontal bar a strategy, its value written at its end; None has no bar. From top to bottom.
 
-    ``room``: the axis is that many times as long as the longest bar, so that its text fits.
+    ``room``: the axis is that many times as long as the longest bar, so that its text fits. ``size``: of its
+    texts, in pixels.
     """
     shown = [0 if value is None else value for value in values]
     bar = go.Bar(
@@ -113,7 +115,7 @@ def bars(
         text=list(texts),
         textposition="outside",
         cliponaxis=False,
-        textfont={"color": look(dark).ink, "size": 12},
+        textfont={"color": look(dark).ink, "size": size},
         hovertemplate="%{y}: %{text}<extra></extra>",
         marker={"color": [STRATEGY.get(name, look(dark).quiet) for name in names]},
     )
@@ -126,9 +128,13 @@ def bars(
             revision,
             showlegend=False,
             bargap=0.3,
-            title={"text": title, "font": {"size": 13, "color": look(dark).ink}, "x": 0, "xanchor": "left"},
+            title={
+                "text": title, "font": {"size": size + 1, "color": look(dark).ink}, "x": 0, "xanchor": "left",
+            },
             xaxis={"range": [0, end], "showticklabels": False, "showgrid": False, "fixedrange": True},
-            yaxis={"autorange": "reversed", "fixedrange": True, "showgrid": False},
+            yaxis={
+                "autorange": "reversed", "fixedrange": True, "showgrid": False, "tickfont": {"size": size},
+            },
         ),
     )
 

@@ -131,7 +131,7 @@ def _body() -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="compare_ticks"):
             _ticks(lang)
         switches = st.container(
-            horizontal=True, vertical_alignment="bottom", gap="medium", key="compare_switches"
+            horizontal=True, vertical_alignment="top", gap="medium", key="compare_switches"
         )
         if not mine.strategies:
             st.info(t("compare.none_ticked", lang))

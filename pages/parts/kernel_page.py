@@ -64,7 +64,8 @@ def _wait(lang: str) -> None:
 
 def _offer(lang: str) -> None:
     """No live run: one click makes one."""
-    st.markdown(t("kernel.none", lang))
+    with st.container(key="blush_kernel"):
+        st.markdown(t("kernel.none", lang))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         st.text_input(t("kernel.prompt", lang), PROMPT, key="kernel_prompt")
         st.button(t("kernel.run", lang), key="kernel_run", type="primary", on_click=_run)

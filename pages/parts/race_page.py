@@ -198,7 +198,8 @@ def _standing(moving: bool, drawn: int) -> None:
     elif race.phase == "stopped":
         st.warning(t("race.stopped", lang), icon=":material/stop_circle:")
     elif race.phase == "idle":
-        st.info(t("race.idle", lang))
+        with st.container(key="blush_race"):
+            st.markdown(t("race.idle", lang))
 
 
 def progress_of(race: Runner, lang: str) -> tuple[float, Any]:

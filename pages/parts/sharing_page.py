@@ -69,6 +69,7 @@ def _pair_chosen(place: dict[str, Any]) -> None:
 
 def _top_line(names: list[str], place: dict[str, Any], lang: str) -> None:
     st.session_state.sharing_pair = place["pair"]
+    st.markdown(f"### {t('page.sharing', lang)}")
     st.segmented_control(
         t("sharing_page.pair", lang), names, key="sharing_pair", required=True, width="content",
         format_func=lambda name: t(f"sharing_page.pair.{name}", lang), label_visibility="collapsed",

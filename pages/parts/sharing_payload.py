@@ -14,14 +14,16 @@ from pages.parts.words import t
 
 def sharing_payload(traces: tuple[Trace, Trace], index: int, lang: str) -> dict[str, Any]:
     """Both sides at step ``index``; a side that is over stays at its last step."""
-    return {"lang": lang, "sides": [side(trace, min(index, len(trace.steps) - 1), lang) for trace in traces]}
+    sides = [side(trace, min(index, len(trace.steps) - 1), lang) for trace in traces]
+    rows = max(sum(bool(v.block_table) for v in step.sequences) for trace in traces for step in trace.steps)
+    return {"lang": lang, "rows": rows, "sides": sides}
 
 
 def side(trace: Trace, index: int, lang: str) -> dict[str, Any]:
     """One run: {"rule", "say", "seqs", "pool", "figures"}.
 
     ``seqs``: {"name", "hue", "blocks": [{"b", "ref", "t": labels, "new"}]}; ``pool``: one entry a block,
-    {"b", "ref", "filled", "who": names, "hue"}; ``figures``: see ``figures``.
+    {"b", "ref", "filled", "who": names, "hues": one each}; ``figures``: see ``figures``.
     """
     step, previous = trace.steps[index], trace.steps[index - 1] if index else None
     labels, size = Labels(trace), int(trace.meta["block_size"])
@@ -43,7 +45,7 @@ def side(trace: Trace, index: int, lang: str) -> dict[str, Any]:
         {
             "b": block, "ref": ref.get(block, 0), "filled": filled.get(block, 0),
             "who": "".join(letter(place) for place in holders.get(block, ())),
-            "hue": hue(holders[block][0]) if block in holders else None,
+            "hues": [hue(place) for place in holders.get(block, ())],
         }
         for block in range(int(trace.meta["num_blocks"]))
     ]  # fmt: skip
@@ -54,13 +56,10 @@ def side(trace: Trace, index: int, lang: str) -> dict[str, Any]:
 
 
 def _said(trace: Trace, index: int, lang: str) -> str:
-    """The step's sentence, and what the rule makes it compute again, with the rule's name."""
-    text = sentence(trace, index, lang).text
+    """The step's sentence, and what the rule makes it compute again. The rule's name stands above it."""
+    text = sentence(trace, index, lang).text.removesuffix(t(f"rule.{trace.meta['sharing']}", lang))
     again = figures(trace, index)["again"] - (figures(trace, index - 1)["again"] if index else 0)
-    if not again:
-        return text
-    named = t(f"rule.{trace.meta['sharing']}", lang)
-    return text.removesuffix(named) + t("sharing_page.again", lang, n=again) + named
+    return text + t("sharing_page.again", lang, n=again) if again else text
 
 
 def figures(trace: Trace, index: int) -> dict[str, int]:

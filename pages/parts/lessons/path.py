@@ -14,6 +14,7 @@ from pages.parts.words import t
 
 BEYOND = ("kernel", "capacity")
 
+
 def show() -> None:
     """One run of the page."""
     lang = st.session_state.lang
@@ -49,7 +50,7 @@ def ideas(one: Lesson, lang: str) -> str:
     """Which ideas of the course text a lesson shows; that it goes beyond where it shows none."""
     if not one.ideas:
         return t("lessons.beyond" if one.id != "parts" else "lessons.first", lang)
-    numbers = ", ".join(str(idea) for idea in one.ideas)
+    numbers = ("、" if lang == "zh" else ", ").join(str(idea) for idea in one.ideas)
     return t("lessons.ideas", lang, n=len(one.ideas), ideas=numbers)
 
 
