@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from core.compare.report import StepReport
 from core.memory.views import SequenceView
+from core.trace.step import Trace
 from pages.parts.labels import letter, token_label
 from pages.parts.lessons.pictures import Drawing, mark
 from pages.parts.words import t
@@ -54,6 +56,22 @@ def places(sequences: Iterable[SequenceView]) -> dict[str, int]:
     return {view.id: place for place, view in enumerate(sequences)}
 
 
+def hues(trace: Trace, index: int, *strategies: Sequence[StepReport]) -> dict[str, int]:
+    """A hue for every sequence that has held memory up to step ``index``, in the trace's own run or under one
+    of ``strategies``: the lowest that nobody who holds memory, or waits at the head, has at that time."""
+    found: dict[str, int] = {}
+    for at, step in enumerate(trace.steps[: index + 1]):
+        now = [reports[at] for reports in strategies]
+        held = {view.id for view in step.sequences if view.block_table}
+        held |= {holding.sequence for one in now for holding in one.holdings}
+        held |= {one.waiting.sequence for one in now if one.waiting is not None}
+        taken = {found[name] for name in held if name in found}
+        for name in (view.id for view in step.sequences if view.id in held and view.id not in found):
+            found[name] = next(number for number in range(len(taken) + 1) if number not in taken)
+            taken.add(found[name])
+    return found
+
+
 def badge(x: float, y: float, place: int) -> Marks:
     """A sequence's letter on a disc of its hue."""
     ink = "onhue0" if place % 6 == 0 else "onhue"
@@ -85,9 +103,11 @@ def segments(runs: Iterable[Any], capacity: int, gap: str = "free") -> list[Segm
 
 def strip(
     x: float, y: float, width: float, height: float, parts: Sequence[Segment], place: Mapping[str, int],
-    *, label_free: bool = True,
+    *, label_free: bool = True, hue: Mapping[str, int] | None = None,
 ) -> Marks:  # fmt: skip
-    """All slots of a memory as one strip, to scale, with letters and lengths where there is room."""
+    """All slots of a memory as one strip, to scale, with letters and lengths where there is room. ``hue``:
+    the sequences' colours where they are not those of their letters."""
+    hue = place if hue is None else hue
     capacity = sum(length for _, length, _ in parts) or 1
     unit = width / capacity
     marks: Marks = []
@@ -96,10 +116,10 @@ def strip(
         wide = length * unit
         cls = "free" if kind in ("free", "hole") else kind
         who = place.get(owner) if owner else None
-        marks.append(rect(at, y, wide, height, cls, data_s=who, rx=2))
+        marks.append(rect(at, y, wide, height, cls, data_s=hue.get(owner) if owner else None, rx=2))
         label = letter(who) if kind == "live" and who is not None else ""
-        if kind == "live" and wide > 46:
-            label += f" {length:,}"
+        if kind == "live" and label and width_of(told := f"{label} {length:,}", 14) + 6 <= wide:
+            label = told
         if kind in ("free", "hole") and label_free and wide > 16:
             label = f"{length:,}"
         if label and wide > 11:
@@ -161,12 +181,12 @@ def token(trace: Any, token_id: int, room: float) -> str:
     return label if width_of(label, 13) <= room else label[: max(int(room / 8), 1)] + "…"
 
 
-def curve(points: Sequence[tuple[float, float]], cls: str, place: int | None = None) -> list[Any]:
+def curve(points: Sequence[tuple[float, float]], cls: str, **more: Any) -> list[Any]:
     """A line through points that rises in steps."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for x, y in points[1:]:
         path += f"H{x:.1f}V{y:.1f}"
-    return mark("path", d=path, cls=cls, data_s=place)
+    return mark("path", d=path, cls=cls, **more)
 
 
 def bytes_text(count: int) -> str:

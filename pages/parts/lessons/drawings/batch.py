@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pages.parts.labels import letter
 from pages.parts.lessons.batches import Batch
 from pages.parts.lessons.drawings.basics import Marks, drawing, line, rect, text
 from pages.parts.lessons.pictures import Drawing
@@ -20,8 +21,11 @@ def batch(trace: Any, index: int, lang: str) -> Drawing:
     marks: Marks = [text(0, 14, t("drawing.batch.rate", lang), "strong")]
     sizes = trace.meta["sizes"]
     across = (640.0 if fits else 1150.0) / max(len(sizes), 1)
+    loud = trace.meta["at_once"]["paged"] if fits else seen[-1].size
     for place, one in enumerate(seen):
-        marks += _bar(one, LEFT + place * across, across, trace.meta["peak"], place == len(seen) - 1, lang)
+        marks += _bar(one, LEFT + place * across, across, trace.meta["peak"], one.size == loud, lang)
+    for place, size in enumerate(sizes[len(seen) :], len(seen)):
+        marks += _coming(size, LEFT + place * across, across)
     marks.append(line(LEFT - 20, BASE, LEFT + across * len(sizes), BASE))
     marks.append(text(LEFT - 20, 458, t("drawing.batch.axis", lang), "quiet"))
     if fits:
@@ -30,6 +34,16 @@ def batch(trace: Any, index: int, lang: str) -> Drawing:
     marks.append(text(0, 484, t("drawing.batch.machine", lang, **about), "quiet"))
     told = ", ".join(f"{one.size}: {one.rate:.0f}" for one in seen)
     return drawing(marks, t("drawing.batch.alt", lang, told=told), 500)
+
+
+def _coming(size: int, x: float, across: float) -> Marks:
+    """Where the bar of a batch will stand that has not been shown yet; all alike, so that none tells."""
+    wide = min(across * 0.62, 110.0)
+    left = x + (across - wide) / 2
+    return [
+        rect(left, BASE - 300, wide, 300, "ahead"),
+        text(left + wide / 2, BASE + 18, size, "middle quiet"),
+    ]
 
 
 def _bar(one: Batch, x: float, across: float, peak: float, news: bool, lang: str) -> Marks:
@@ -56,7 +70,9 @@ def _fits(meta: dict[str, Any], lang: str) -> Marks:
         unit = min(480 / max(most, 1), 52.0)
         for k in range(count):
             cls = "live news" if name == "paged" else "live"
-            marks.append(rect(RIGHT + k * unit, y + 14, unit - 5, 34, cls, data_s=k))
+            left = RIGHT + k * unit
+            marks.append(rect(left, y + 14, unit - 5, 34, cls, data_s=k))
+            marks.append(text(left + (unit - 5) / 2, y + 32, letter(k), "middle strong"))
         for k in range(count, most):
             marks.append(rect(RIGHT + k * unit, y + 14, unit - 5, 34, "free"))
         marks.append(text(RIGHT + most * unit + 10, y + 32, count, "big"))

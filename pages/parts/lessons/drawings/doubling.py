@@ -16,6 +16,7 @@ from pages.parts.lessons.drawings.basics import (
     bytes_text,
     curve,
     drawing,
+    hues,
     legend,
     line,
     places,
@@ -24,10 +25,11 @@ from pages.parts.lessons.drawings.basics import (
     strip,
     text,
 )  # fmt: skip
-from pages.parts.lessons.pictures import Drawing
+from pages.parts.lessons.pictures import Drawing, mark
 from pages.parts.words import t
 
 NAMES = ("doubling", "grow by one")
+COLOURS = {"doubling": "#7B61C4", "grow by one": "#A6761D", "paged": "#0072B2"}  # those of the compare page
 MOST_ARROWS = 2  # more of them at once teach nothing
 CHART = (150.0, 330.0, 860.0, 120.0)  # left, top, width, height
 
@@ -40,10 +42,11 @@ def reports(trace: Trace, name: str = "doubling") -> tuple[StepReport, ...]:
 def doubling(trace: Any, index: int, lang: str) -> Drawing:
     """Both growing strategies after step ``index``, and what each has copied since the first step."""
     place = places(trace.steps[index].sequences)
+    hue = hues(trace, index, *(reports(trace, name) for name in NAMES))
     capacity = capacity_of(trace)
     marks: Marks = []
     for number, name in enumerate(NAMES):
-        marks += _memory(reports(trace, name)[index], 22 + number * 140, capacity, place, lang)
+        marks += _memory(reports(trace, name)[index], 22 + number * 140, capacity, place, hue, lang)
     marks += _chart(trace, index, lang)
     kinds = [*SLOTS, ("ghost", "drawing.doubling.old")]
     marks += legend(0, 490, kinds, lang)
@@ -53,7 +56,7 @@ def doubling(trace: Any, index: int, lang: str) -> Drawing:
 
 
 def _memory(
-    now: StepReport, y: float, capacity: int, place: dict[str, int], lang: str
+    now: StepReport, y: float, capacity: int, place: dict[str, int], hue: dict[str, int], lang: str
 ) -> Marks:  # fmt: skip
     usage = now.usage
     unit = 1320 / capacity
@@ -61,17 +64,32 @@ def _memory(
     marks: Marks = [text(0, y, title, "strong")]
     told = t("drawing.doubling.copied", lang, n=usage.copied)
     marks.append(text(1320, y, told, "end strong"))
-    marks += strip(0, y + 18, 1320, 42, segments(now.runs, capacity), place)
-    grown = shadow.grown(now)
+    marks += strip(0, y + 18, 1320, 42, segments(now.runs, capacity), place, hue=hue)
+    held = shadow.running(now)
+    grown = [event for event in shadow.grown(now) if event.sequence in held]  # others have ended since
     for event in grown if len(grown) <= MOST_ARROWS else ():
-        marks += _move(event, y + 18, unit, place[event.sequence])
+        who = t("drawing.doubling.was", lang, who=letter(place[event.sequence]))
+        marks += _move(event, y + 18, unit, hue[event.sequence], who)
+    marks += _stuck(now, y + 18, capacity, unit)
     marks.append(
         text(0, y + 104, _said(now, grown, place, lang), "shout" if grown or now.waiting else "quiet")
     )
     return marks
 
 
-def _move(event: ev.Grow, y: float, unit: float, who: int) -> Marks:
+def _stuck(now: StepReport, y: float, capacity: int, unit: float) -> Marks:
+    """Who cannot grow, and the free pieces that are all too short, in the accent colour."""
+    if now.waiting is None or not now.waiting.growing or now.waiting.reason != "fragmented":
+        return []
+    whole = [(run.start, run.length) for run in now.runs if run.owner == now.waiting.sequence]
+    at = 0
+    for kind, length, _ in segments(now.runs, capacity):
+        whole += [(at, length)] if kind == "free" else []
+        at += length
+    return [rect(start * unit + 1.5, y - 1, length * unit - 3, 44, "news", rx=2) for start, length in whole]
+
+
+def _move(event: ev.Grow, y: float, unit: float, who: int, was: str) -> Marks:
     """The old run, given back a moment ago, and an arrow to where its tokens went."""
     old = (event.old_start * unit, event.old_length * unit)
     new = (event.start * unit, event.length * unit)
@@ -87,6 +105,7 @@ def _move(event: ev.Grow, y: float, unit: float, who: int) -> Marks:
             {"d": f"M{b - 5:.1f} {low + 11}L{b:.1f} {low + 2}L{b + 5:.1f} {low + 11}Z", "class": "head"},
             "",
         ],
+        text(old[0] + 4, low + 13, was, "quiet over"),
     ]
 
 
@@ -103,34 +122,47 @@ def _said(now: StepReport, grown: Sequence[ev.Grow], place: dict[str, int], lang
         who = letter(place[waiting.sequence])
         told = {"who": who, "need": waiting.need, "longest": waiting.longest, "free": waiting.free}
         return t(f"drawing.doubling.{waiting.reason}", lang, **told)
-    return t("drawing.doubling.none", lang)
+    return t("drawing.doubling.none" if now.runs else "drawing.doubling.over", lang)
 
 
 def _chart(trace: Trace, index: int, lang: str) -> Marks:
     """Tokens copied since the first step, by step, up to now; the room is for the whole run."""
     left, top, width, height = CHART
     told = {name: [one.usage.copied for one in reports(trace, name)] for name in NAMES}
-    most = max(*(copied[index] for copied in told.values()), 1)
-    across = width / max(len(trace.steps) - 1, 1)
+    most = max(_most(trace), *(copied[-1] for copied in told.values()))
+    last = max(int(trace.meta.get("steps_in_all", len(trace.steps))) - 1, 1)
+    across = width / last
     marks: Marks = [text(0, top - 18, t("drawing.doubling.chart", lang), "strong")]
     marks += [line(left, top + height, left + width, top + height), line(left, top, left, top + height)]
     marks += [
         text(left - 10, top + 4, f"{most:,}", "end quiet"),
         text(left - 10, top + height, "0", "end quiet"),
     ]
+    for step in (0, last // 2, last):
+        marks.append(text(left + step * across, top + height + 15, step, "middle quiet"))
     ends = []
-    for number, name in enumerate((*NAMES, "paged")):
+    for name in (*NAMES, "paged"):
         copied = told.get(name) or [step.usage[0].copied for step in trace.steps]
         points = [(left + k * across, top + height * (1 - copied[k] / most)) for k in range(index + 1)]
-        marks.append(curve(points, "curve", (1, 3, 0)[number]))
+        style = f"--h:{COLOURS[name]}"
+        marks.append(curve(points, "curve", style=style))
+        x, y = points[-1]
+        marks.append(mark("circle", cx=round(x, 1), cy=round(y, 1), r=5, cls="badge", style=style))
         label = f"{t(f'strategy.{name}', lang)}: {copied[index]:,}"
         label += f" ({bytes_text(copied[index] * int(trace.meta.get('bytes_per_token', 0)))})"
-        ends.append((points[-1][1], label, (1, 3, 0)[number]))
+        ends.append((y, label, style))
     below = top - 20.0
-    for y, label, who in sorted(ends):
+    for y, label, style in sorted(ends):
         at = max(y, below + 20)
         below = at
-        marks += [rect(left + width + 16, at - 6, 12, 12, "badge", data_s=who)]
+        marks += [rect(left + width + 16, at - 6, 12, 12, "badge", style=style)]
         marks.append(text(left + width + 36, at + 1, label, "strong"))
     marks.append(line(left + index * across, top, left + index * across, top + height, "rule shout"))
     return marks
+
+
+def _most(trace: Trace) -> int:
+    """Tokens that growing by one copies if every request takes all the tokens that it may: known beforehand,
+    so that the axis is the same in every step."""
+    prompts = ((len(one.prompt_token_ids), one.max_new_tokens) for one in trace.requests)
+    return sum(sum(range(prompt, prompt + new - 1)) for prompt, new in prompts) or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from core.compare.report import StepReport, capacity_of
@@ -14,6 +15,7 @@ from pages.parts.lessons.drawings.basics import (
     Marks,
     choices,
     drawing,
+    hues,
     legend,
     places,
     rect,
@@ -73,6 +75,7 @@ def _drawn(
 ) -> Drawing:  # fmt: skip
     step, capacity = trace.steps[index], capacity_of(trace)
     place = places(step.sequences)
+    hue = hues(trace, index, *(reports(trace, name) for name in POLICIES))
     unit = 1320 / capacity
     free = shadow.holes(now.runs, capacity)
     numbers = {"n": len(free), "free": sum(free), "longest": max(free, default=0)}
@@ -81,39 +84,56 @@ def _drawn(
     marks.append(text(1320, 14, t("drawing.at_once", lang, n=now.usage.running), "end strong"))
     waiting = now.waiting
     if waiting is not None and waiting.sequence in place:
-        marks += _candidate(waiting, unit, place[waiting.sequence], lang)
+        marks += _candidate(waiting, unit, place[waiting.sequence], hue.get(waiting.sequence, 0), lang)
     else:
         marks.append(text(0, 56, t("drawing.holes.nobody", lang), "quiet"))
-    marks += strip(0, TOP, 1320, 58, segments(now.runs, capacity), place)
+    marks += strip(0, TOP, 1320, 58, segments(now.runs, capacity), place, hue=hue)
+    if moved is None and index:
+        marks += _left(reports(trace, policy)[index - 1], now, capacity, unit)
     told = t("drawing.holes.sum", lang, **numbers)
     if moved is not None:
         told = t("drawing.holes.moved", lang, n=moved)
     marks.append(text(0, TOP + 80, told, "shout" if waiting or moved else "quiet"))
-    marks += _paged(trace, index, lang)
+    marks += _paged(trace, index, hue, lang)
     marks += legend(0, 490, SLOTS, lang)
     wants = {"need": waiting.need, "who": letter(place.get(waiting.sequence, 0))} if waiting else {}
     alt = t("drawing.holes.alt.waits" if waiting else "drawing.holes.alt", lang, **numbers, **wants)
     return drawing(marks, alt, 500)
 
 
-def _candidate(waiting: Waiting, unit: float, who: int, lang: str) -> Marks:
+def _left(before: StepReport, now: StepReport, capacity: int, unit: float) -> Marks:
+    """The holes that somebody left in this step, in the accent colour."""
+    held = {run.owner for run in now.runs}
+    gone = [(run.start, run.start + run.length) for run in before.runs if run.owner not in held]
+    marks: Marks = []
+    at = 0
+    for kind, length, _ in segments(now.runs, capacity):
+        if kind == "free" and any(start < at + length and end > at for start, end in gone):
+            marks.append(rect(at * unit, TOP - 2, length * unit, 62, "news", rx=2))
+            if length * unit > 16:
+                marks.append(text((at + length / 2) * unit, TOP + 30, f"{length:,}", "middle shout"))
+        at += length
+    return marks
+
+
+def _candidate(waiting: Waiting, unit: float, who: int, hue: int, lang: str) -> Marks:
     wide = waiting.need * waiting.runs * unit
     told = {"who": letter(who), "need": waiting.need}
     return [
-        rect(0, 34, wide, 40, "soft news", data_s=who),
+        rect(0, 34, wide, 40, "soft news", data_s=hue),
         text(wide / 2, 55, f"{letter(who)} {waiting.need}", "middle strong"),
         text(wide + 16, 55, t(f"drawing.holes.{waiting.reason}", lang, **told), "shout"),
     ]
 
 
-def _paged(trace: Trace, index: int, lang: str) -> Marks:
+def _paged(trace: Trace, index: int, hue: Mapping[str, int], lang: str) -> Marks:
     step = trace.steps[index]
     size, total = int(trace.meta["block_size"]), int(trace.meta["num_blocks"])
     used = sum(1 for block in step.blocks if block.ref)
     marks: Marks = [text(0, 218, t("drawing.holes.paged", lang, size=size, n=total), "strong")]
     marks.append(text(1320, 218, t("drawing.at_once", lang, n=step.usage[0].running), "end strong"))
-    marks += blocks(trace, index, 0, 236, 1320, 190)
+    marks += blocks(trace, index, 0, 236, 1320, 190, hue)
     rows = max(1, round((total * 190 / 1320) ** 0.5))
-    foot = 236 + rows * min(190 / rows, 58.0) + 22
+    foot = 236 + rows * min(190 / rows, 64.0) + 22
     marks.append(text(0, foot, t("drawing.holes.any", lang, n=total - used), "quiet"))
     return marks

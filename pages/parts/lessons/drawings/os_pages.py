@@ -18,7 +18,8 @@ def os_pages(trace: Any, index: int, lang: str) -> Drawing:
     names = _processes(trace)
     marks: Marks = [text(0, 14, t("drawing.os.tables", lang), "strong")]
     for number, name in enumerate(names):
-        marks += _table(step, name, number, 0 + number * 300.0, lang)
+        alone = len(step.tables) == 1
+        marks += _table(step, name, number, 0 if alone else number * 300.0, 572 if alone else 272, lang)
     marks += _frames(step, names, lang)
     used = sum(1 for count in step.counts if count)
     told = {"n": used, "all": len(step.counts), "faults": sum(e.name == "fault" for e in step.events)}
@@ -32,7 +33,8 @@ def _processes(trace: Any) -> list[str]:
     return list(dict.fromkeys(name for step in trace.steps for name in step.tables))
 
 
-def _table(step: OsStep, name: str, number: int, x: float, lang: str) -> Marks:
+def _table(step: OsStep, name: str, number: int, x: float, wide: float, lang: str) -> Marks:
+    """A process's page table, ``wide`` units across: the columns lie as far apart as there is room."""
     table = step.tables.get(name)
     if table is None:
         return []
@@ -40,32 +42,40 @@ def _table(step: OsStep, name: str, number: int, x: float, lang: str) -> Marks:
     marks[-1][2] = name
     pages = sum(entry.present for entry in table)
     marks.append(text(x + 34, 49, t("drawing.os.process", lang, name=name, n=len(table), present=pages)))
-    for head, at in (("page", 0), ("present", 92), ("writable", 150), ("frame", 216)):
-        marks.append(text(x + at, 78, t(f"drawing.os.{head}", lang), "quiet"))
+    for head, at in zip(("page", "present", "writable", "frame"), _columns(wide), strict=True):
+        cls = "quiet middle" if head in ("present", "writable") else "quiet"
+        marks.append(text(x + at, 78, t(f"drawing.os.{head}", lang), cls))
     changed = {e.page for e in step.events if e.process == name and e.name not in ("touch", "map")}
     if step.what == "fork":
         changed |= {page for page, entry in enumerate(table) if entry.present}
     for page, entry in enumerate(table):
-        marks += _row(page, entry, number, x, 92 + page * 50.0, page in changed)
+        marks += _row(page, entry, number, (x, 92 + page * 50.0, wide), page in changed)
     return marks
 
 
-def _row(page: int, entry: Entry, number: int, x: float, y: float, changed: bool) -> Marks:
+def _columns(wide: float) -> tuple[float, ...]:
+    """Where page, present, writable and frame begin, the two in the middle where their centre is."""
+    return tuple(round(wide * part, 1) for part in (0.05, 0.40, 0.62, 0.79))
+
+
+def _row(page: int, entry: Entry, number: int, box: tuple[float, float, float], changed: bool) -> Marks:
+    x, y, wide = box
+    at = _columns(wide)
     cls = "soft" if entry.present else "free"
     marks = [
-        rect(x, y, 272, 42, cls + (" news" if changed else ""), data_s=number if entry.present else None),
-        text(x + 14, y + 22, page, "strong"),
-        text(x + 112, y + 22, "1" if entry.present else "0", "middle mono"),
-        text(x + 170, y + 22, "1" if entry.writable else "0", "middle mono"),
+        rect(x, y, wide, 42, cls + (" news" if changed else ""), data_s=number if entry.present else None),
+        text(x + at[0], y + 22, page, "strong"),
+        text(x + at[1], y + 22, "1" if entry.present else "0", "middle mono"),
+        text(x + at[2], y + 22, "1" if entry.writable else "0", "middle mono"),
     ]
     if entry.present:
-        marks.append(text(x + 216, y + 22, f"→ {entry.frame}", "shout" if changed else "strong"))
+        marks.append(text(x + at[3], y + 22, f"→ {entry.frame}", "shout" if changed else "strong"))
     return marks
 
 
 def _frames(step: OsStep, names: list[str], lang: str) -> Marks:
     marks: Marks = []
-    touched = {e.frame for e in step.events if e.name not in ("touch", "release")} | {
+    touched = {e.frame for e in step.events if e.name != "touch"} | {
         e.source for e in step.events if e.source >= 0
     }
     wide, high = CARD
@@ -73,7 +83,8 @@ def _frames(step: OsStep, names: list[str], lang: str) -> Marks:
         x, y = 660 + (frame % 4) * 166.0, 36 + (frame // 4) * 104.0
         owners = [n for n, name in enumerate(names) if _maps(step, name, frame)]
         if not count:
-            marks += [rect(x, y, wide, high, "free"), text(x + 12, y + 18, frame, "quiet")]
+            news = " news" if frame in touched else ""
+            marks += [rect(x, y, wide, high, "free" + news), text(x + 12, y + 18, frame, "quiet")]
             marks.append(text(x + wide - 12, y + 18, t("stage.free", lang), "quiet end"))
             continue
         news = " news" if frame in touched else ""
@@ -86,8 +97,10 @@ def _frames(step: OsStep, names: list[str], lang: str) -> Marks:
         marks.append(text(x + wide - 12, y + 18, t("drawing.os.count", lang, n=count), "end strong"))
         for place, owner in enumerate(owners):
             share = 40 / len(owners)
-            marks.append(rect(x + 12, y + 34 + place * share, wide - 24, share, "soft", data_s=owner, rx=0))
-        marks.append(text(x + wide / 2, y + 55, step.frames[frame], "middle mono"))
+            half = (x + 12, y + 34 + place * share, wide - 24, share)
+            marks.append(rect(*half, "soft plain", data_s=owner, rx=0))
+        marks.append(rect(x + 12, y + 34, wide - 24, 40, "frame", rx=0))
+        marks.append(text(x + wide / 2, y + 55, step.frames[frame], "middle mono strong"))
     return marks + _arrow(step, lang)
 
 
@@ -103,7 +116,7 @@ def _arrow(step: OsStep, lang: str) -> Marks:
         key = f"drawing.os.{event.name}"
         key += f".{event.cause}" if event.cause else ""
         told = event._asdict() | {"n": event.count}
-        loud = event.name in ("fault", "copy", "bind", "share")
+        loud = event.name in ("fault", "copy", "bind", "share", "release", "free")
         marks.append(text(660, 290 + number * 24, f"{number + 1}.", "quiet"))
         marks.append(text(684, 290 + number * 24, t(key, lang, **told), "shout" if loud else ""))
     return marks

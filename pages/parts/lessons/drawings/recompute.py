@@ -83,7 +83,7 @@ def recompute(trace: Any, index: int, lang: str) -> Drawing:
     both = (("without", without_cache(trace, rows)), ("with", with_cache(trace, rows)))
     for way, work in both:
         marks += _half(trace, rows, way, left, (first, shown), request.max_new_tokens, lang)
-        marks += _totals(left, work, way, lang)
+        marks += _totals(left, work, lang)
         left += 672
     kinds = [("computed", "drawing.cache.computed"), ("live", "drawing.cache.kept")]
     marks += legend(0, 490, kinds, lang)
@@ -111,15 +111,21 @@ def _half(
         fresh = row.length if way == "without" else row.fresh
         for position in range(first, min(row.length, first + shown)):
             computed = position >= row.length - fresh
-            cls = ("computed" if computed else "live") + (" news" if last and computed else "")
+            cls = ("computed" + (" news" if last else " past")) if computed else "live"
             x = x0 + (position - first) * cell
             marks.append(rect(x + 1, y + 1, cell - 2, high - 2, cls, data_s=0, rx=2))
         x = x0 + (row.length - first) * cell + 8
         marks.append(text(x, y + high / 2 + 1, str(fresh), "shout" if last else "quiet"))
+    length = rows[-1].length if rows else 0
+    for number in range(len(rows), steps):  # the steps to come
+        y = TOP + number * high
+        ahead = min(length + number - len(rows) + 1 - first, shown)
+        marks.append(text(left + 50, y + high / 2, t("drawing.cache.pass", lang, k=number + 1), "end quiet"))
+        marks.append(rect(x0 + 1, y + 1, ahead * cell - 2, high - 2, "ahead", rx=2))
     return marks
 
 
-def _totals(left: float, work: Work, way: str, lang: str) -> Marks:
+def _totals(left: float, work: Work, lang: str) -> Marks:
     y = 500 - FOOT + 18
     marks = [line(left, y - 12, left + 640, y - 12)]
     shown = (
@@ -129,6 +135,6 @@ def _totals(left: float, work: Work, way: str, lang: str) -> Marks:
     )
     for number, (name, value) in enumerate(shown):
         x = left + number * 214
-        cls = "big shout" if name == "tokens" and way == "without" else "big"
+        cls = "big shout" if name == "tokens" else "big"
         marks += [text(x, y + 8, value, cls), text(x, y + 31, t(f"drawing.cache.{name}", lang), "quiet")]
     return marks

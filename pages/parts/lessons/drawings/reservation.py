@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from core.compare.report import StepReport, capacity_of, max_model_len_of
 from core.trace.step import Trace
+from pages.parts.labels import letter
 from pages.parts.lessons import shadow
 from pages.parts.lessons.drawings.basics import (
     SLOTS,
@@ -88,9 +89,7 @@ def reservation(trace: Any, index: int, lang: str, **settings: Any) -> Drawing:
     marks += strip(0, 30, 1320, 48, segments(now.runs, capacity), place)
     shown = rows(trace, index, **settings)
     marks.append(text(0, 112, t("drawing.reserve.rows", lang), "strong"))
-    longest = max([reserve, *(row.written for row in shown)])
-    for number, row in enumerate(shown[:MOST_ROWS]):
-        marks += _row(row, 142 + number * 44, place, BAR / longest, now, lang)
+    marks += _rows(shown, reserve, place, now, lang)
     marks += _totals(now, lang)
     marks += legend(0, 490, SLOTS, lang)
     usage = now.usage
@@ -102,8 +101,19 @@ def reservation(trace: Any, index: int, lang: str, **settings: Any) -> Drawing:
     return drawing(marks, t("drawing.reserve.alt", lang, reserve=reserve, **numbers), 500)
 
 
+def _rows(shown: list[Row], reserve: int, place: Mapping[str, int], now: StepReport, lang: str) -> Marks:
+    """A line a request; the fewer there are, the taller they are."""
+    unit = BAR / max([reserve, *(row.written for row in shown)])
+    apart = min(270 / max(len(shown[:MOST_ROWS]), 1), 66.0)
+    marks: Marks = []
+    for number, row in enumerate(shown[:MOST_ROWS]):
+        y = 126 + (number + 0.5) * apart
+        marks += _row(row, y, min(0.3 * apart, 20.0), place, unit, now, lang)
+    return marks
+
+
 def _row(
-    row: Row, y: float, place: Mapping[str, int], unit: float, now: StepReport, lang: str
+    row: Row, y: float, half: float, place: Mapping[str, int], unit: float, now: StepReport, lang: str
 ) -> Marks:  # fmt: skip
     who = place[row.sequence]
     marks = badge(14, y, who)
@@ -112,11 +122,12 @@ def _row(
     end = BAR_X
     if row.state != "waiting":
         end = BAR_X + row.reserved * unit
-        used = row.written * unit
-        marks.append(rect(BAR_X, y - 13, row.reserved * unit, 26, "empty", data_s=who))
-        marks.append(rect(BAR_X, y - 13, used, 26, "live", data_s=who))
+        over = row.state == "done"  # it holds nothing any more
+        bar = (BAR_X, y - half, row.reserved * unit, 2 * half)
+        marks.append(rect(*bar, "ahead" if over else "empty", data_s=who))
+        marks.append(rect(*bar[:2], row.written * unit, bar[3], "soft" if over else "live", data_s=who))
     if row.state == "stopped":
-        marks.append(line(end, y - 18, end, y + 18, "rule shout"))
+        marks.append(line(end, y - half - 5, end, y + half + 5, "rule shout"))
     numbers = {"reserved": row.reserved, "used": row.written, "idle": row.reserved - row.written}
     if row.state == "waiting" and now.waiting is not None:
         numbers |= {"need": now.waiting.need, "longest": now.waiting.longest}
@@ -178,9 +189,7 @@ def _whole(trace: Trace, index: int, lang: str, estimate: int) -> Drawing:
     marks += strip(0, 30, 1320, 48, segments(steps[fullest].runs, capacity), place)
     marks.append(text(0, 112, t("drawing.reserve.rows", lang), "strong"))
     shown = rows(trace, index, estimate=estimate)
-    longest = max([estimate, *(row.written for row in shown)])
-    for number, row in enumerate(shown[:MOST_ROWS]):
-        marks += _row(row, 142 + number * 44, place, BAR / longest, steps[-1], lang)
+    marks += _rows(shown, estimate, place, steps[-1], lang)
     count = {state: sum(row.state == state for row in shown) for state in ("done", "stopped")}
     never = sum(row.reserved - row.written for row in shown if row.state == "done")
     left = len(shown) - sum(count.values())
@@ -213,24 +222,27 @@ def paged(trace: Any, index: int, lang: str) -> Drawing:
     marks += strip(0, 30, 1320, 48, segments(now.runs, capacity), place)
     marks.append(text(0, 114, t("drawing.paged", lang, size=size), "strong"))
     marks.append(text(1320, 114, t("drawing.at_once", lang, n=usage.running), "end strong shout"))
-    marks += blocks(trace, index, 0, 130, 1320, 250)
+    marks += blocks(trace, index, 0, 132, 1320, 340)
     held = usage.live + usage.reserved + usage.internal
     shown = {"live": usage.live, "held": held, "idle": held - usage.live, "n": usage.running, "size": size}
-    marks += [line(0, 412, 1320, 412), text(0, 440, t("drawing.reserve.paged", lang, **shown), "big")]
     marks += legend(0, 490, SLOTS, lang)
     return drawing(marks, t("drawing.reserve.paged", lang, **shown), 500)
 
 
-def blocks(trace: Trace, index: int, x: float, y: float, width: float, height: float) -> Marks:
+def blocks(
+    trace: Trace, index: int, x: float, y: float, width: float, height: float,
+    hue: Mapping[str, int] | None = None,
+) -> Marks:  # fmt: skip
     """The pool as small blocks in order of number, each filled as far as it is written."""
     step, size = trace.steps[index], int(trace.meta["block_size"])
     total = int(trace.meta["num_blocks"])
     place = places(step.sequences)
+    hue = place if hue is None else hue
     owner = {block: view.id for view in reversed(step.sequences) for block in view.block_table}
     filled = {block.id: block.filled for block in step.blocks}
     rows_ = max(1, round((total * height / width) ** 0.5))
     across = -(-total // rows_)
-    wide, high = width / across, min(height / rows_, 58.0)
+    wide, high = width / across, min(height / rows_, 64.0)
     marks: Marks = []
     for block in range(total):
         left, top = x + (block % across) * wide, y + (block // across) * high
@@ -239,8 +251,12 @@ def blocks(trace: Trace, index: int, x: float, y: float, width: float, height: f
         if who is None:
             marks.append(rect(*box, "free"))
             continue
-        marks.append(rect(*box, "empty", data_s=who))
-        marks.append(rect(box[0], box[1], box[2] * filled.get(block, 0) / size, box[3], "live", data_s=who))
-        if wide > 18:
-            marks.append(text(left + wide / 2, top + high / 2 + 1, chr(65 + who % 26), "middle strong"))
+        tint = hue.get(owner[block], who)
+        written = box[2] * filled.get(block, 0) / size
+        marks.append(rect(*box, "empty", data_s=tint))
+        marks.append(rect(box[0], box[1], written, box[3], "live", data_s=tint))
+        if wide > 18:  # the letter never stands on the border between what is written and what is not
+            inside = written >= 26 or wide < 40
+            at = min(left + 12, left + wide / 2 - 5) if inside else box[0] + written + 6
+            marks.append(text(at, top + high / 2 + 1, letter(who), "strong" if inside else "strong over"))
     return marks
