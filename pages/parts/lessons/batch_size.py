@@ -9,6 +9,7 @@ from pages.parts import library
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import batches
 from pages.parts.lessons.batches import Batch, BatchWalk
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.lesson import Ask, Find, Lesson, Sight, Stop, start
 
 ID = "batch-size"
@@ -79,19 +80,6 @@ def how_many_fit(coming: Coming) -> Question | None:
     )
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = numbers(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 LESSON = Lesson(
     id=ID,
     ideas=(8,),
@@ -105,8 +93,10 @@ LESSON = Lesson(
         Stop(name="fits", run=RUN, find=nth(-1), numbers=numbers, gate=how_many_fit, picture="batch"),
     ),
     questions=(
-        Ask(run=RUN, find=nth(-1), make=_choice("why", "weights", ("weights", "text", "kernel"))),
-        Ask(run=RUN, find=nth(-1), make=_choice("single", "nothing", ("nothing", "twice", "prefill"))),
-        Ask(run=RUN, find=nth(-1), make=_choice("limit", "memory", ("memory", "compute", "queue"))),
+        Ask(run=RUN, find=nth(-1), make=choice(ID, "why", "weights", ("weights", "text", "kernel"), numbers)),
+        Ask(run=RUN, find=nth(-1),
+            make=choice(ID, "single", "nothing", ("nothing", "twice", "prefill"), numbers)),
+        Ask(run=RUN, find=nth(-1),
+            make=choice(ID, "limit", "memory", ("memory", "compute", "queue"), numbers)),
     ),
 )  # fmt: skip

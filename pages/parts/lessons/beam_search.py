@@ -7,7 +7,7 @@ from typing import Any
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, end, start, step_where
 
@@ -89,16 +89,6 @@ def _gives_back(sight: Sight) -> Question:
     )
 
 
-def _today(sight: Sight) -> Question:
-    prefix = "lesson.beam-search.q.today"
-    return Question(
-        question=sight.words(prefix),
-        options=texts_by_key(sight.lang, prefix, ("outside", "inside", "gone")),
-        truth="outside",
-        because=sight.words(f"{prefix}.because"),
-    )
-
-
 LESSON = Lesson(
     id="beam-search",
     ideas=(12,),
@@ -115,6 +105,7 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=RUN, find=dropped, make=_gives_back),
-        Ask(run=RUN, find=end, make=_today),
+        Ask(run=RUN, find=end,
+            make=common.choice("beam-search", "today", "outside", ("outside", "inside", "gone"))),
     ),
 )  # fmt: skip

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.memory import events as ev
+from pages.parts.gates import Question, texts_by_key
 from pages.parts.lessons import point
-from pages.parts.lessons.lesson import Sight, step_where
+from pages.parts.lessons.lesson import Numbers, Sight, step_where
+
+
+def choice(
+    lesson: str, part: str, truth: str, names: tuple[str, ...], numbers: Numbers = lambda sight: {}
+) -> Callable[[Sight], Question]:
+    """A question in words: ``lesson.<lesson>.q.<part>``, its answers ``.<name>``, its reason ``.because``."""
+    prefix = f"lesson.{lesson}.q.{part}"
+
+    def make(sight: Sight) -> Question:
+        given = numbers(sight)
+        return Question(
+            question=sight.words(prefix, **given),
+            options=texts_by_key(sight.lang, prefix, names, **given),
+            truth=truth,
+            because=sight.words(f"{prefix}.because", **given),
+        )
+
+    return make
 
 
 def totals(sight: Sight) -> dict[str, object]:

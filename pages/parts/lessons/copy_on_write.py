@@ -7,7 +7,7 @@ from typing import Any
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, first, start, step_where
 
@@ -142,16 +142,9 @@ def _prompt_length(sight: Sight) -> Question:
     )
 
 
-def _what_is_copied(sight: Sight) -> Question:
+def _copied(sight: Sight) -> Mapping[str, object]:
     one = sight.all(ev.Copy)[0]
-    prefix = "lesson.copy-on-write.q.what"
-    numbers = {"tokens": one.tokens, "block": one.source}
-    return Question(
-        question=sight.words(prefix, **numbers),
-        options=texts_by_key(sight.lang, prefix, ("block", "all", "nothing"), **numbers),
-        truth="block",
-        because=sight.words(f"{prefix}.because", **numbers),
-    )
+    return {"tokens": one.tokens, "block": one.source}
 
 
 LESSON = Lesson(
@@ -174,7 +167,8 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=HALF, find=first(ev.Copy), make=_which_copied),
-        Ask(run=HALF, find=first(ev.Copy), make=_what_is_copied),
+        Ask(run=HALF, find=first(ev.Copy),
+            make=common.choice("copy-on-write", "what", "block", ("block", "all", "nothing"), _copied)),
         Ask(run=HALF, find=start, make=_prompt_length),
     ),
 )  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any
 
 from core.compare.report import capacity_of, max_model_len_of
 from core.memory import events as ev
-from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Coming, Question, number_options, numbers_near
 from pages.parts.labels import letter
 from pages.parts.lessons import shadow
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.drawings.basics import places
 from pages.parts.lessons.drawings.doubling import reports
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start
@@ -131,19 +132,6 @@ def _both_held(sight: Sight) -> Question:
     )
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = numbers(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 LESSON = Lesson(
     id=ID,
     ideas=(5,),
@@ -159,7 +147,7 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=RUN, find=most_copied, make=_both_held),
-        Ask(run=RUN, find=last, make=_choice("why", "often", ("often", "long", "same"))),
-        Ask(run=RUN, find=last, make=_choice("paged", "never", ("never", "each", "half"))),
+        Ask(run=RUN, find=last, make=choice(ID, "why", "often", ("often", "long", "same"), numbers)),
+        Ask(run=RUN, find=last, make=choice(ID, "paged", "never", ("never", "each", "half"), numbers)),
     ),
 )  # fmt: skip

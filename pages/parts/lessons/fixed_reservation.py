@@ -9,6 +9,7 @@ from core.compare.report import capacity_of, max_model_len_of
 from core.memory import events as ev
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import shadow
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.drawings.reservation import NAME, estimates, rows, too_small
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, end, first, start
 
@@ -146,19 +147,6 @@ def _how_many(sight: Sight) -> Question:
     )
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = _over(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 LESSON = Lesson(
     id=ID,
     ideas=(2, 3, 7),
@@ -176,7 +164,7 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=RUN, find=first_refused, make=_how_many),
-        Ask(run=RUN, find=first_over, make=_choice("when", "end", ("end", "token", "never"))),
-        Ask(run=RUN, find=first_over, make=_choice("worse", "unknown", ("unknown", "big", "slow"))),
+        Ask(run=RUN, find=first_over, make=choice(ID, "when", "end", ("end", "token", "never"), _over)),
+        Ask(run=RUN, find=first_over, make=choice(ID, "worse", "unknown", ("unknown", "big", "slow"), _over)),
     ),
 )  # fmt: skip

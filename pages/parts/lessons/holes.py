@@ -9,6 +9,7 @@ from core.compare.report import capacity_of
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.labels import letter
 from pages.parts.lessons import shadow
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.drawings.basics import places
 from pages.parts.lessons.drawings.holes import met, reports
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start
@@ -131,19 +132,6 @@ def _blocks_needed(sight: Sight) -> Question:
     )
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = _compact(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 LESSON = Lesson(
     id=ID,
     ideas=(4,),
@@ -156,8 +144,8 @@ LESSON = Lesson(
         Stop(name="compact", run=RUN, find=stuck, numbers=_compact, picture="holes-compaction"),
     ),
     questions=(
-        Ask(run=RUN, find=stuck, make=_choice("why", "piece", ("piece", "little", "waste"))),
+        Ask(run=RUN, find=stuck, make=choice(ID, "why", "piece", ("piece", "little", "waste"), _compact)),
         Ask(run=RUN, find=stuck, make=_blocks_needed),
-        Ask(run=RUN, find=stuck, make=_choice("know", "still", ("still", "gone"))),
+        Ask(run=RUN, find=stuck, make=choice(ID, "know", "still", ("still", "gone"), _compact)),
     ),
 )  # fmt: skip

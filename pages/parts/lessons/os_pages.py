@@ -7,6 +7,7 @@ from typing import Any
 
 from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
 from pages.parts.lessons import os_model
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.lesson import Ask, Find, Lesson, Sight, Stop
 from pages.parts.lessons.os_model import OsEvent, OsStep
 
@@ -110,19 +111,6 @@ def what_happens(coming: Coming) -> Question | None:
     )
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = numbers(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 def _stop(name: str, where: Find, **more: Any) -> Stop:
     return Stop(name=name, run=RUN, find=where, **({"numbers": numbers, "picture": "os-pages"} | more))
 
@@ -144,8 +132,8 @@ LESSON = Lesson(
         _stop("breaks", last, picture="analogy-breaks"),
     ),
     questions=(
-        Ask(run=RUN, find=find("map"), make=_choice("map", "none", ("none", "all", "half"))),
-        Ask(run=RUN, find=last, make=_choice("mmu", "kernel", ("kernel", "mmu", "os"))),
-        Ask(run=RUN, find=last, make=_choice("full", "preempt", ("preempt", "disk", "grow"))),
+        Ask(run=RUN, find=find("map"), make=choice(ID, "map", "none", ("none", "all", "half"), numbers)),
+        Ask(run=RUN, find=last, make=choice(ID, "mmu", "kernel", ("kernel", "mmu", "os"), numbers)),
+        Ask(run=RUN, find=last, make=choice(ID, "full", "preempt", ("preempt", "disk", "grow"), numbers)),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, first, first_decode, start, step_where
 
@@ -118,16 +118,9 @@ def _slots(sight: Sight) -> Question:
     )
 
 
-def _when(sight: Sight) -> Question:
-    prefix = "lesson.paged-attention.q.when"
+def _taken(sight: Sight) -> Mapping[str, object]:
     taken = sight.all(ev.Allocate)[0]
-    numbers = {"block": taken.block, "logical": taken.logical, "size": sight.size}
-    return Question(
-        question=sight.words(prefix, **numbers),
-        options=texts_by_key(sight.lang, prefix, ("write", "full", "sample"), **numbers),
-        truth="write",
-        because=sight.words(f"{prefix}.because", **numbers),
-    )
+    return {"block": taken.block, "logical": taken.logical, "size": sight.size}
 
 
 def _where(sight: Sight) -> Question:
@@ -161,7 +154,8 @@ LESSON = Lesson(
         Stop(name="over", run=RUN, find=first(ev.Finish), numbers=_over, gate=gates.blocks_back),
     ),
     questions=(
-        Ask(run=RUN, find=common.decode_allocate, make=_when),
+        Ask(run=RUN, find=common.decode_allocate,
+            make=common.choice("paged-attention", "when", "write", ("write", "full", "sample"), _taken)),
         Ask(run=RUN, find=start, make=_where),
         Ask(run=RUN, find=start, make=_slots),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.memory import events as ev
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, start, step_where
 
@@ -93,17 +93,9 @@ def _slots(sight: Sight) -> Question:
     )
 
 
-def _ref(sight: Sight) -> Question:
-    prefix = "lesson.parts.q.ref"
+def _listed(sight: Sight) -> Mapping[str, object]:
     block = sight.step.sequences[0].block_table[0]
-    ref = sight.holders().ref(block)
-    numbers = {"block": block, "ref": ref}
-    return Question(
-        question=sight.words(prefix, **numbers),
-        options=texts_by_key(sight.lang, prefix, ("tables", "tokens", "reads"), **numbers),
-        truth="tables",
-        because=sight.words(f"{prefix}.because", **numbers),
-    )
+    return {"block": block, "ref": sight.holders().ref(block)}
 
 
 LESSON = Lesson(
@@ -119,6 +111,10 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=RUN, find=quiet, make=_slots),
-        Ask(run=RUN, find=quiet, make=_ref),
+        Ask(
+            run=RUN,
+            find=quiet,
+            make=common.choice("parts", "ref", "tables", ("tables", "tokens", "reads"), _listed),
+        ),
     ),
 )

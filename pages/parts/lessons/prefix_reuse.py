@@ -7,7 +7,7 @@ from typing import Any
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, first, start, step_where
 
@@ -124,17 +124,6 @@ def _kept(sight: Sight) -> str:
     return text + (sight.words(f"{key}.freed", freed=len(freed)) if freed else "")
 
 
-def _front(sight: Sight) -> Question:
-    prefix = "lesson.prefix-reuse.q.front"
-    found = _missed(sight)
-    return Question(
-        question=sight.words(prefix, **found),
-        options=texts_by_key(sight.lang, prefix, ("chain", "length", "evicted")),
-        truth="chain",
-        because=sight.words(f"{prefix}.because", **found),
-    )
-
-
 def _how_many(sight: Sight) -> Question:
     """Two prompts that have ``same`` tokens in common: how many blocks are shared?"""
     found = _found(sight)
@@ -146,17 +135,6 @@ def _how_many(sight: Sight) -> Question:
         options=number_options(numbers_near(truth, (same, -(-same // sight.size), 0))),
         truth=truth,
         because=sight.words("lesson.prefix-reuse.q.blocks.because", **numbers),
-    )
-
-
-def _speeds(sight: Sight) -> Question:
-    prefix = "lesson.prefix-reuse.q.speed"
-    found = _found(sight)
-    return Question(
-        question=sight.words(prefix),
-        options=texts_by_key(sight.lang, prefix, ("prefill", "decode", "both")),
-        truth="prefill",
-        because=sight.words(f"{prefix}.because", **found),
     )
 
 
@@ -178,8 +156,10 @@ LESSON = Lesson(
         Stop(name="moved", run=MOVED, find=_missed_step, caption=_moved, gate=gates.hits, says_why=True),
     ),
     questions=(
-        Ask(run=MOVED, find=_missed_step, make=_front),
+        Ask(run=MOVED, find=_missed_step,
+            make=common.choice("prefix-reuse", "front", "chain", ("chain", "length", "evicted"), _missed)),
         Ask(run=MANY, find=first(ev.Share, where=_hit), make=_how_many),
-        Ask(run=MANY, find=first(ev.Share, where=_hit), make=_speeds),
+        Ask(run=MANY, find=first(ev.Share, where=_hit),
+            make=common.choice("prefix-reuse", "speed", "prefill", ("prefill", "decode", "both"), _found)),
     ),
 )  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from core.memory import events as ev
-from pages.parts.gates import Coming, Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Coming, Question, number_options, numbers_near
 from pages.parts.lessons import common
+from pages.parts.lessons.common import choice
 from pages.parts.lessons.drawings.recompute import passes, with_cache, without_cache
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, end, first_decode, start
 
@@ -93,19 +93,6 @@ def _sum_text(lengths: list[int]) -> str:
     return " + ".join(shown if len(shown) <= 5 else [*shown[:2], "…", shown[-1]])
 
 
-def _choice(part: str, truth: str, names: tuple[str, ...]) -> Any:
-    def make(sight: Sight) -> Question:
-        given = numbers(sight)
-        return Question(
-            question=sight.words(f"lesson.{ID}.q.{part}", **given),
-            options=texts_by_key(sight.lang, f"lesson.{ID}.q.{part}", names, **given),
-            truth=truth,
-            because=sight.words(f"lesson.{ID}.q.{part}.because", **given),
-        )
-
-    return make
-
-
 LESSON = Lesson(
     id=ID,
     ideas=(1,),
@@ -121,8 +108,8 @@ LESSON = Lesson(
         ),
     ),
     questions=(
-        Ask(run=RUN, find=end, make=_choice("kept", "kv", ("kv", "q", "out"))),
-        Ask(run=RUN, find=end, make=_choice("why", "past", ("past", "copy", "close"))),
-        Ask(run=RUN, find=end, make=_choice("price", "memory", ("memory", "text", "nothing"))),
+        Ask(run=RUN, find=end, make=choice(ID, "kept", "kv", ("kv", "q", "out"), numbers)),
+        Ask(run=RUN, find=end, make=choice(ID, "why", "past", ("past", "copy", "close"), numbers)),
+        Ask(run=RUN, find=end, make=choice(ID, "price", "memory", ("memory", "text", "nothing"), numbers)),
     ),
 )  # fmt: skip

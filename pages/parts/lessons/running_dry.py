@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
-from pages.parts.lessons import point
+from pages.parts.gates import Question, number_options, numbers_near
+from pages.parts.lessons import common, point
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, first
 
 RECOMPUTE, SWAP = "pool-runs-dry", "pool-runs-dry-swap"
@@ -57,17 +57,6 @@ def _resumed(sight: Sight) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _lost(sight: Sight) -> Question:
-    found = _preempted(sight)
-    prefix = "lesson.running-dry.q.lost"
-    return Question(
-        question=sight.words(prefix, **found),
-        options=texts_by_key(sight.lang, prefix, ("kv", "text", "all"), **found),
-        truth="kv",
-        because=sight.words(f"{prefix}.because", **found),
-    )
-
-
 def _again(sight: Sight) -> Question:
     found = _resumed(sight)
     truth = int(str(found["n"]))
@@ -79,16 +68,6 @@ def _again(sight: Sight) -> Question:
         options=number_options(numbers_near(truth, (prompt, 1, truth - prompt))),
         truth=truth,
         because=sight.words("lesson.running-dry.q.again.because", **numbers),
-    )
-
-
-def _fault(sight: Sight) -> Question:
-    prefix = "lesson.running-dry.q.fault"
-    return Question(
-        question=sight.words(prefix),
-        options=texts_by_key(sight.lang, prefix, ("preempt", "fault", "grow")),
-        truth="preempt",
-        because=sight.words(f"{prefix}.because"),
     )
 
 
@@ -111,8 +90,10 @@ LESSON = Lesson(
              point=lambda s: [point.card(e.block) for e in s.all(ev.SwapIn)]),
     ),
     questions=(
-        Ask(run=RECOMPUTE, find=first(ev.Preempt), make=_lost),
+        Ask(run=RECOMPUTE, find=first(ev.Preempt),
+            make=common.choice("running-dry", "lost", "kv", ("kv", "text", "all"), _preempted)),
         Ask(run=RECOMPUTE, find=first(ev.Resume), make=_again),
-        Ask(run=RECOMPUTE, find=first(ev.Preempt), make=_fault),
+        Ask(run=RECOMPUTE, find=first(ev.Preempt),
+            make=common.choice("running-dry", "fault", "preempt", ("preempt", "fault", "grow"))),
     ),
 )  # fmt: skip

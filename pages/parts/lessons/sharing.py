@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, first, start
 
@@ -23,6 +23,10 @@ def _apart(sight: Sight) -> Mapping[str, object]:
 
 def _end(sight: Sight) -> Mapping[str, object]:
     return common.given_back(sight)
+
+
+def _answers(sight: Sight) -> Mapping[str, object]:
+    return {"n": common.shared(sight)["ref"], "prompt": common.prompt_of(sight)}
 
 
 def _without(sight: Sight) -> Question:
@@ -55,19 +59,6 @@ def _leaves(sight: Sight) -> Question:
     )
 
 
-def _written_by(sight: Sight) -> Question:
-    prefix = "lesson.sharing.q.computed"
-    found = common.shared(sight)
-    prompt = common.prompt_of(sight)
-    numbers = {"n": found["ref"], "prompt": prompt}
-    return Question(
-        question=sight.words(prefix, **numbers),
-        options=texts_by_key(sight.lang, prefix, ("once", "each", "never"), **numbers),
-        truth="once",
-        because=sight.words(f"{prefix}.because", **numbers),
-    )
-
-
 LESSON = Lesson(
     id="sharing",
     ideas=(10, 11),
@@ -80,6 +71,7 @@ LESSON = Lesson(
     questions=(
         Ask(run=RUN, find=common.all_take_new, make=_without),
         Ask(run=RUN, find=common.all_take_new, make=_leaves),
-        Ask(run=RUN, find=start, make=_written_by),
+        Ask(run=RUN, find=start,
+            make=common.choice("sharing", "computed", "once", ("once", "each", "never"), _answers)),
     ),
 )  # fmt: skip

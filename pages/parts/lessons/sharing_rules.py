@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from core.memory import events as ev
 from pages.parts import gates
-from pages.parts.gates import Question, number_options, numbers_near, texts_by_key
+from pages.parts.gates import Question, number_options, numbers_near
 from pages.parts.lessons import common
 from pages.parts.lessons.lesson import Ask, Lesson, Sight, Stop, after, start
 
@@ -55,16 +55,6 @@ def _extra(sight: Sight) -> Question:
     )
 
 
-def _which(sight: Sight) -> Question:
-    prefix = "lesson.sharing-rules.q.which"
-    return Question(
-        question=sight.words(prefix),
-        options=texts_by_key(sight.lang, prefix, ("partial", "never", "always")),
-        truth="partial",
-        because=sight.words(f"{prefix}.because"),
-    )
-
-
 LESSON = Lesson(
     id="sharing-rules",
     ideas=(11,),
@@ -80,6 +70,7 @@ LESSON = Lesson(
     ),
     questions=(
         Ask(run=APPEND, find=after(common.half_full), make=_extra),
-        Ask(run=APPEND, find=start, make=_which),
+        Ask(run=APPEND, find=start,
+            make=common.choice("sharing-rules", "which", "partial", ("partial", "never", "always"))),
     ),
 )  # fmt: skip
