@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--prompts", type=int, nargs="+", default=[8, 200], metavar="P", help="tokens")
-    parser.add_argument("--new-tokens", type=int, nargs="+", default=[4, 200], metavar="G", help="of each")
+    parser.add_argument("--new-tokens", type=int, nargs="+", default=[4, 64], metavar="G", help="of each")
 
 
 def run(args: argparse.Namespace) -> BenchResult:
