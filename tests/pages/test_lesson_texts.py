@@ -29,7 +29,7 @@ def test_the_slot_pointed_at_is_empty_where_there_is_an_empty_one(length: int, b
     row = trace.steps[at].sequences[0]
     part = row.written % block_size
     place = row.written if part else row.written - 1
-    expected = point.slot(0, place // block_size, place % block_size)
+    expected = point.place(row.block_table[place // block_size], place % block_size)
     assert stop.point(Sight(trace, at, "en")) == [expected]
 
 
@@ -91,9 +91,8 @@ def test_what_was_overwritten_is_said_and_pointed_at() -> None:
     token = trace.steps[at].sequences[-1].token_ids[last.position]
     assert trace.tokens[token].decode().strip() in one.caption(stop, trace, at, "en")
     points = stop.point(Sight(trace, at, "en"))
-    assert points == [
-        point.slot(place, event.position // size, event.offset) for place, event in enumerate(lost)
-    ]
+    own = [point.slot(place, event.position // size, event.offset) for place, event in enumerate(lost)]
+    assert points == [*own, point.place(last.block, last.offset)]
 
 
 def test_what_was_freed_is_said_only_where_something_was() -> None:

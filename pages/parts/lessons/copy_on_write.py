@@ -86,10 +86,11 @@ def _one_slot(sight: Sight) -> list[ev.Write]:
 
 
 def _point_lost(sight: Sight) -> list[str]:
-    """The slot that was overwritten, where those whose token it was see it."""
+    """The slot that was overwritten: in the pool, and where those whose token it was see it."""
     places = {view.id: place for place, view in enumerate(sight.step.sequences)}
-    *lost, _ = _one_slot(sight)
-    return [point.slot(places[e.sequence], e.position // sight.size, e.offset) for e in lost]
+    *lost, last = _one_slot(sight)
+    seen = [point.slot(places[e.sequence], e.position // sight.size, e.offset) for e in lost]
+    return [*seen, point.place(last.block, last.offset)]
 
 
 def shared_write(walk: Any) -> int | None:

@@ -102,7 +102,7 @@ def _ghost(sight: Sight) -> list[str]:
 
 def _point_write(sight: Sight) -> list[str]:
     write = sight.all(ev.Write)[0]
-    return [f"{point.card(write.block)} .slot:nth-child({write.offset + 1})"]
+    return [point.place(write.block, write.offset)]
 
 
 def _slots(sight: Sight) -> Question:

@@ -67,10 +67,10 @@ def _stop(name: str, where: object) -> Stop:
 
 
 def _empty_slot(sight: Sight) -> list[str]:
-    """The first empty slot of A; where its blocks are full, the last one that is written."""
-    written = sight.step.sequences[0].written
-    place = written if written % sight.size else written - 1
-    return [point.slot(0, place // sight.size, place % sight.size)]
+    """The first empty slot of A in the pool; where its blocks are full, the last one that is written."""
+    row = sight.step.sequences[0]
+    place = row.written if row.written % sight.size else row.written - 1
+    return [point.place(row.block_table[place // sight.size], place % sight.size)]
 
 
 def _token(sight: Sight) -> list[str]:

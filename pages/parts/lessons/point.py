@@ -31,6 +31,11 @@ def card(block: int) -> str:
     return f'.right .card[data-b="{block}"]'
 
 
+def place(block: int, offset: int) -> str:
+    """A slot of a physical block."""
+    return f"{card(block)} .slot:nth-child({offset + 1})"
+
+
 def count(block: int) -> str:
     """The reference count on a physical block."""
     return f"{card(block)} .ref"
@@ -42,7 +47,7 @@ def of_event(event: Event) -> list[str]:
         case ev.Copy(source, target, _, _, _):
             return [card(source), card(target)]
         case ev.Write(_, _, block, offset, number):
-            return [f"{card(block)} .slot:nth-child({offset + k + 1})" for k in range(number)]
+            return [place(block, offset + k) for k in range(number)]
         case ev.SwapIn(block, _, _, _) | ev.SwapOut(block, _):
             return [card(block)]
         case ev.Allocate() | ev.Share() | ev.Release() | ev.Free() | ev.Cache() | ev.Evict():
