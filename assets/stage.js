@@ -82,11 +82,24 @@ function arrive(stage, data) {
 /** Put a payload on the screen: the server's answer, or a neighbour's ahead of it. */
 function place(stage, data) {
   const before = stage.data;
+  data = calmed(data);
   stage.data = data;
+  if (before && (before.index !== data.index || Boolean(before.gate) !== Boolean(data.gate))) {
+    stage.hover = null; // the pointer rests where it was; what it rests on is not what it pointed at
+    stage.rests = true;
+    if (before.gate && !data.gate) stage.selected = null;
+  }
   if (data.selection) stage.selected = focusOf(data, data.selection);
   draw(stage);
   const forward = before && data.index === before.index + 1;
   if (forward && data.did.copy) requestAnimationFrame(() => animateCopies(stage.sides, data));
+}
+
+/** While a question is open nothing shouts: the step before it is over, the next one is not known. */
+function calmed(data) {
+  if (!data.gate || data.gate.result) return data;
+  const seqs = data.seqs.map((row) => ({ ...row, was: undefined, new: false, changed: false }));
+  return { ...data, did: {}, ref: {}, here: [], seqs };
 }
 
 function focusOf(data, selection) {
@@ -145,12 +158,18 @@ function same(a, b) {
 
 function listen(stage) {
   const { sides } = stage;
-  sides.addEventListener("pointerover", (event) => {
+  const follow = (event) => {
+    const moved = !stage.at || event.clientX !== stage.at[0] || event.clientY !== stage.at[1];
+    stage.at = [event.clientX, event.clientY];
+    if (stage.rests && !moved) return;
+    stage.rests = false;
     const thing = thingAt(event.target);
-    if (same(thing, stage.hover)) return;
+    if (!stage.data || same(thing, stage.hover)) return;
     stage.hover = thing;
     refocus(stage);
-  });
+  };
+  sides.addEventListener("pointerover", follow);
+  sides.addEventListener("pointermove", follow);
   sides.addEventListener("pointerleave", () => {
     stage.hover = null;
     if (stage.data) refocus(stage);

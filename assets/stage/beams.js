@@ -6,7 +6,7 @@ function buildBeams(left) {
   return box;
 }
 
-const LANE = 40; // units: a node and the score below it
+const LANE = 44; // units: a node and the score below it
 
 function beamHeight(data) {
   return data.beams ? data.beams.lanes * LANE + 30 : 0;
@@ -21,7 +21,7 @@ function drawBeams(box, data, W, { width, height, unit }) {
   const { first, columns, lanes, nodes, edges } = data.beams;
   const step = width / Math.max(columns, 1);
   const lane = height / lanes;
-  const nodeWidth = Math.min(step * 0.7, 92 * unit);
+  const nodeWidth = Math.min(step * 0.77, 92 * unit);
   const spot = (column, row) => [step * column + nodeWidth / 2 + 4, lane * (row + 0.5)];
   const [drawing, boxes] = tree.children;
   setAttrs(drawing, { viewBox: `0 0 ${width} ${height}` });
@@ -32,13 +32,14 @@ function drawBeams(box, data, W, { width, height, unit }) {
     const [a, b] = [x1 + nodeWidth / 2, x2 - nodeWidth / 2];
     setAttrs(path, { d: `M${a},${y1}C${(a + b) / 2},${y1} ${(a + b) / 2},${y2} ${b},${y2}`, class: deaths.has(`${at}:${to}`) ? "dead" : "" });
   });
-  each(boxes, nodes, () => make("div", "", make("i", "badge"), make("span"), make("em")), (node, [at, row, place, label, score, died, given]) => {
+  each(boxes, nodes, () => make("div", "", make("i", "badge"), make("span"), make("em")), (node, [at, row, place, label, score, died, given, over]) => {
     const [x, y] = spot(at - first, row);
-    setAttrs(node, { class: `node${died ? " dead" : ""}${at === data.index ? " now" : ""}`, "data-s": place });
+    setAttrs(node, { class: `node${died ? " dead" : ""}${over ? " complete" : ""}${at === data.index ? " now" : ""}`, "data-s": place });
     Object.assign(node.style, { left: `${x - nodeWidth / 2}px`, top: `${y}px`, width: `${nodeWidth}px` });
     node.style.setProperty("--h", hue(place));
     paintBadge(node.children[0], place);
     setText(node.children[1], label >= 0 ? data.tok[label] : "");
-    setText(node.children[2], died ? `✕ ${given ? W("gave_back", { n: given }) : ""}` : score == null ? "" : score.toFixed(2));
+    const told = score == null ? "" : score.toFixed(2);
+    setText(node.children[2], died ? `✕ ${given ? W("gave_back", { n: given }) : ""}` : over ? `✓ ${told}` : told);
   });
 }

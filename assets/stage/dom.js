@@ -99,6 +99,8 @@ function paintBadge(node, place) {
   if (node.dataset.s === String(place)) return;
   node.style.background = hue(place);
   node.style.color = INKS[place % INKS.length];
+  node.style.setProperty("--b", hue(place));
+  node.classList.toggle("again", place >= HUES.length); // the same hue a second time: with a ring
   node.dataset.s = place;
 }
 

@@ -1,6 +1,7 @@
 // Drawing as a whole: the unit, the room for each part, then all parts.
 
-const HEAD = 24; // units of the heading above each side
+const HEAD = 28; // units of the heading above each side
+const RING = 5; // units around the pool in which rings have room; see .pool in the style sheet
 const PLOT = 74; // units of the chart's height, at least
 
 /**
@@ -29,6 +30,8 @@ function draw(stage) {
   stage.lower.chart.hidden = !data.chart;
   drawSides(stage, W, measure(stage));
   drawLesson(stage);
+  // A step that shares changes many blocks at once: then only counts and table entries shout.
+  root.classList.toggle("softly", Boolean(data.here.includes("share") && !data.did.copy));
   root.dataset.step = data.index;
   cancelAnimationFrame(stage.linkFrame);
   stage.linkFrame = requestAnimationFrame(() => refocus(stage));
@@ -49,7 +52,7 @@ function measure(stage) {
     height: stage.narrow ? 420 * unit : Math.max(window.innerHeight - above - others - 14, 230 * unit),
     line: [top.line.clientWidth || 300, top.line.clientHeight || 30],
     rows: left.box.clientWidth / unit,
-    pool: right.pool.clientWidth / unit,
+    pool: right.pool.clientWidth / unit - 2 * RING,
     plot: lower.chart.querySelector("svg").clientWidth || 600,
     tree: stage.beams.clientWidth,
   };
@@ -60,7 +63,7 @@ function drawSides(stage, W, sizes) {
   const { data, unit } = stage;
   const full = sizes.height / unit - HEAD;
   // A small pool needs less than there is: the chart of memory over time gets the rest, up to twice its height.
-  const spare = stage.narrow ? 0 : Math.min(Math.max(full - poolHeight(data, sizes.pool, full), 0), PLOT);
+  const spare = stage.narrow || !data.chart ? 0 : Math.min(Math.max(full - poolHeight(data, sizes.pool, full), 0), PLOT);
   const tall = full - spare;
   const tree = Math.min(beamHeight(data), tall * 0.55);
   setStyle(stage.lower.chart, "--plot", (PLOT + spare).toFixed(1));
@@ -70,13 +73,13 @@ function drawSides(stage, W, sizes) {
   const below = data.over.length || data.queue || data.more ? 20 : 0;
   drawLogical(stage.left, data, W, { width: sizes.rows, height: tall - tree - below });
   drawBeams(stage.beams, data, W, { width: sizes.tree, height: (tree - 26) * unit, unit });
-  drawPhysical(stage.right, data, W, { width: sizes.pool, height: tall - 2 }, stage.memory);
+  stage.gap = drawPhysical(stage.right, data, W, { width: sizes.pool, height: tall - 6 }, stage.memory);
   drawChart(stage.lower.chart, data, W, { width: sizes.plot, height: (PLOT + spare) * unit });
 }
 
 /** Units of height that the two sides want; it depends on the pool only, so that nothing moves from step to step. */
 function poolHeight(data, width, most) {
-  const { columns, tall, gap } = chooseCards(data.pool, data.size, width, most);
+  const { columns, tall, gap } = chooseCards(data, width, most);
   const rows = Math.ceil(data.pool / columns);
   return Math.max(rows * (tall + gap) + 6, 250 + (data.beams ? 60 : 0));
 }
@@ -85,5 +88,5 @@ function refocus(stage) {
   const focus = stage.hover || stage.selected;
   lightUp(stage.root, focus);
   stage.layer.toggleAttribute("hidden", stage.narrow);
-  if (!stage.narrow) drawLinks(stage.layer, stage.sides, stage.data, wordsOf(stage.data.lang), focus);
+  if (!stage.narrow) drawLinks(stage, focus);
 }

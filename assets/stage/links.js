@@ -10,7 +10,7 @@ function buildLinks(sides) {
   for (const name of ["dark", "accent"]) {
     const marker = make("svg:marker", name);
     const id = `tip-${name}`;
-    setAttrs(marker, { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" });
+    setAttrs(marker, { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 4, markerHeight: 4, orient: "auto" });
     marker.append(make("svg:path"));
     setAttrs(marker.firstElementChild, { d: "M0,0L8,4L0,8z" });
     defs.append(marker);
@@ -37,55 +37,47 @@ function lightUp(root, focus) {
   }
 }
 
-function drawLinks(layer, sides, data, W, focus) {
+/**
+ * All links of the step and of the focus. Boxes are read first, then everything is written. Links run in the gutters
+ * between rows and columns of cards, never across a text.
+ */
+function drawLinks({ layer, sides, data, unit, gap }, focus) {
   const frame = sides.getBoundingClientRect();
-  setAttrs(layer, { viewBox: `0 0 ${frame.width} ${frame.height}`, width: frame.width, height: frame.height });
   const box = (node) => {
     const at = node.getBoundingClientRect();
     return { left: at.left - frame.left, right: at.right - frame.left, top: at.top - frame.top, bottom: at.bottom - frame.top };
   };
   const find = (selector) => sides.querySelector(selector);
-  const links = [...changeLinks(data, find, box, W), ...focusLinks(sides, focus, find, box)];
-  each(layer.lastElementChild, links, () => make("svg:g", "", make("svg:path"), make("svg:text")), (node, link) => {
-    setAttrs(node, { class: `link ${link.kind}` });
-    setAttrs(node.firstElementChild, { d: link.path, "marker-end": `url(#tip-${link.kind === "copy" ? "accent" : "dark"})` });
-    setText(node.lastElementChild, link.label || "");
-    if (link.label) setAttrs(node.lastElementChild, { x: link.x, y: link.y, "text-anchor": link.anchor });
+  const [pool, left] = [box(find(".pool")), box(find(".left"))];
+  const room = { unit, gap: gap * unit, left: left.right, right: pool.right, pool: pool.left, middle: (left.left + left.right) / 2 };
+  const tables = [...changedEntries(data, find, sides), ...focusEntries(sides, focus)];
+  const links = [
+    ...copyLinks(data, find, box, room),
+    ...tables.map(([entry, card, kind], lane) => ({ kind, path: tableLink(entry, boxOf(entry, box), box(card), lane, tables.length, room) })),
+  ];
+  setAttrs(layer, { viewBox: `0 0 ${frame.width} ${frame.height}`, width: frame.width, height: frame.height });
+  each(layer.lastElementChild, links, () => make("svg:path"), (path, link) => {
+    setAttrs(path, { class: `link ${link.kind}`, d: link.path, "marker-end": `url(#tip-${link.kind === "copy" ? "accent" : "dark"})` });
   });
 }
 
-/** The copies of this step with what moved, and the table entry that changed with each. */
-function changeLinks(data, find, box, W) {
-  const links = [];
+/** Table entries that got another block in this step. A block that several tables list has no link of its own. */
+function changedEntries(data, find, sides) {
   const copies = (data.did.copy || []).slice(0, MOST_CHANGES);
-  const edge = box(find(".pool")).right;
-  const rowsEdge = box(find(".left")).right;
-  for (const [number, [source, target, tokens, place, logical]] of copies.entries()) {
-    const from = find(`.card[data-b="${source}"]`);
-    const to = find(`.card[data-b="${target}"]`);
-    if (from && to) links.push(copyLink(box(from), box(to), number && copies.length > 2 ? "" : W("copied", { n: tokens }), edge, 12 * number));
-    const entry = find(`.lb[data-s="${place}"][data-l="${logical}"]`);
-    if (entry && to && copies.length <= 2) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
-  }
+  const copied = copies.length > 2 ? [] : copies.map(([, target, , place, logical]) => [find(`.lb[data-s="${place}"][data-l="${logical}"]`), target]);
   const fresh = data.did.new || [];
   const most = find(".pool.large, .pool.compact") ? MOST_NEW : 1; // links would strike out small numbers
-  if (fresh.length <= most) {
-    for (const id of fresh) {
-      const entry = find(`.lb[data-b="${id}"]`);
-      const to = find(`.card[data-b="${id}"]`);
-      if (entry && to) links.push(tableLink(entry, boxOf(entry, box), box(to), rowsEdge));
-    }
-  }
-  return links;
+  const listed = (fresh.length <= most ? fresh : []).map((id) => [sides.querySelectorAll(`.lb[data-b="${id}"]`), id]);
+  const taken = listed.filter(([entries]) => entries.length === 1).map(([entries, id]) => [entries[0], id]);
+  return [...copied, ...taken].map(([entry, id]) => [entry, find(`.card[data-b="${id}"]`), "table"]).filter(([entry, card]) => entry && card);
 }
 
-function focusLinks(sides, focus, find, box) {
+function focusEntries(sides, focus) {
   if (!focus) return [];
   const selector = focus.seq === undefined ? `.lb[data-b="${focus.block}"]` : `.lb[data-s="${focus.seq}"]`;
-  const rowsEdge = box(find(".left")).right;
   return [...sides.querySelectorAll(selector)].slice(0, MOST_LINKS).flatMap((entry) => {
-    const to = find(`.card[data-b="${entry.dataset.b}"]`);
-    return to ? [{ ...tableLink(entry, boxOf(entry, box), box(to), rowsEdge), kind: "focus" }] : [];
+    const card = sides.querySelector(`.card[data-b="${entry.dataset.b}"]`);
+    return card ? [[entry, card, "focus"]] : [];
   });
 }
 
@@ -94,33 +86,68 @@ function boxOf(entry, box) {
   return box(entry.querySelector(".slots") || entry);
 }
 
-/** From a logical block to the left edge of its card; along its row first, under what stands to its right. */
-function tableLink(entry, from, to, edge) {
-  const last = !entry.nextElementSibling || entry.nextElementSibling.offsetTop >= entry.offsetTop + entry.offsetHeight;
-  const y = last ? (from.top + from.bottom) / 2 : from.bottom + 1;
-  const start = last ? `M${from.right},${y}` : `M${(from.left + from.right) / 2},${from.bottom}V${y}`;
-  const goal = (to.top + to.bottom) / 2;
-  const bend = Math.min(Math.max((to.left - edge) / 2, 10), 90);
-  return { kind: "table", path: `${start}H${edge}C${edge + bend},${y} ${to.left - bend},${goal} ${to.left - 2},${goal}` };
+/** A path through corner points, each corner rounded. */
+function route(points, radius) {
+  let path = `M${points[0].map((one) => one.toFixed(1))}`;
+  for (let k = 1; k < points.length - 1; k += 1) {
+    const [[x0, y0], [x, y], [x2, y2]] = [points[k - 1], points[k], points[k + 1]];
+    const [before, after] = [Math.hypot(x - x0, y - y0), Math.hypot(x2 - x, y2 - y)];
+    const r = Math.min(radius, before / 2, after / 2);
+    if (r < 0.3) continue;
+    path += `L${(x + ((x0 - x) * r) / before).toFixed(1)},${(y + ((y0 - y) * r) / before).toFixed(1)}`;
+    path += `Q${x.toFixed(1)},${y.toFixed(1)} ${(x + ((x2 - x) * r) / after).toFixed(1)},${(y + ((y2 - y) * r) / after).toFixed(1)}`;
+  }
+  return `${path}L${points[points.length - 1].map((one) => one.toFixed(1))}`;
 }
 
-/** From card to card, around what lies between: down or up first, then across; several side by side. */
-function copyLink(from, to, label, edge, aside) {
-  const [x1, x2] = [(from.left + from.right) / 2 + aside, (to.left + to.right) / 2 + aside];
-  const below = to.top >= from.bottom - 1;
-  const above = to.bottom <= from.top + 1;
-  if (below || above) {
-    const [y1, y2] = below ? [from.bottom, to.top - 2] : [from.top, to.bottom + 2];
-    const middle = (y1 + y2) / 2;
-    const path = `M${x1},${y1}C${x1},${middle + (y2 - y1) / 4} ${x2},${middle - (y2 - y1) / 4} ${x2},${y2}`;
-    const left = x2 + (to.right - to.left) * 0.7 > edge;
-    return { kind: "copy", path, label, x: x2 + (left ? -10 : 10), y: below ? y2 - 3 : y2 + 13, anchor: left ? "end" : "start" };
+/**
+ * From a logical block to its card: right at once if nothing stands to its right, else below its row; down or up in
+ * the gutter between the sides, each link in its own lane; along the gutter above the card, then into it.
+ */
+function tableLink(entry, from, to, lane, lanes, { unit, gap, left, pool, middle }) {
+  const next = entry.nextElementSibling;
+  const free = (!next || next.offsetTop >= entry.offsetTop + entry.offsetHeight) && !(entry.closest(".two") && from.right < middle);
+  const y = free ? (from.top + from.bottom) / 2 : from.bottom + 3 * unit;
+  const start = free ? [[from.right, y]] : [[(from.left + from.right) / 2, from.bottom], [(from.left + from.right) / 2, y]];
+  const apart = Math.min(5, 14 / lanes) * unit;
+  const x = left + 15 * unit + apart * (lanes - lane - 1);
+  if (to.left - pool < 8 * unit) {
+    const goal = (to.top + to.bottom) / 2;
+    return route([...start, [x, y], [x, goal], [to.left - unit, goal]], 5 * unit);
   }
-  const right = to.left > from.left;
-  const [a, b] = right ? [from.right, to.left - 2] : [from.left, to.right + 2];
-  const y = (from.top + from.bottom) / 2;
-  const path = Math.abs(b - a) < 30 ? `M${a},${y}H${b}` : `M${x1},${from.bottom}C${x1},${from.bottom + 18} ${x2},${from.bottom + 18} ${x2},${to.bottom + 2}`;
-  return { kind: "copy", path, label, x: (x1 + x2) / 2, y: from.bottom + 15, anchor: "middle" };
+  const above = to.top - gap * 0.4;
+  const into = to.left + Math.min(20 * unit, (to.right - to.left) / 2);
+  return route([...start, [x, y], [x, above], [into, above], [into, to.top - unit]], 4 * unit);
+}
+
+/** The copies of this step; what was copied is said in the card that it went to. */
+function copyLinks(data, find, box, room) {
+  const pairs = (data.did.copy || []).slice(0, MOST_CHANGES).map(([source, target]) => [find(`.card[data-b="${source}"]`), find(`.card[data-b="${target}"]`)]);
+  return pairs.filter(([from, to]) => from && to).map(([from, to], number) => ({ kind: "copy", path: copyLink(box(from), box(to), number, room) }));
+}
+
+/** From card to card in the gutters: straight between neighbours, else around the cards that lie between. */
+function copyLink(from, to, number, { unit, gap, right }) {
+  const aside = (number % 2 ? 14 : -14) * unit * Math.min(number, 1);
+  const [x1, x2] = [(from.left + from.right) / 2 + aside, (to.left + to.right) / 2 + aside];
+  const bend = 4 * unit;
+  const down = to.top >= from.bottom - 1;
+  const level = !down && to.bottom > from.top + 1;
+  if (level) {
+    const [a, b] = to.left > from.left ? [from.right, to.left - unit] : [from.left, to.right + unit];
+    const y = (from.top + from.bottom) / 2;
+    if (Math.abs(b - a) < gap * 2) return route([[a, y], [b, y]], bend);
+    const under = from.bottom + gap * 0.75;
+    return route([[x1, from.bottom], [x1, under], [x2, under], [x2, to.bottom + unit]], bend);
+  }
+  const out = down ? from.bottom : from.top;
+  const along = out + (down ? 1 : -1) * gap * 0.25;
+  const near = Math.abs((down ? to.top : to.bottom) - out) < gap * 2;
+  if (near) return route([[x1, out], [x1, along], [x2, along], [x2, down ? to.top - unit : to.bottom + unit]], bend);
+  // Further away: beside the target's column, then into its side.
+  const beside = from.left > to.left + 1 || (from.left > to.left - 1 && to.right + gap < right) ? to.right + gap / 2 : to.left - gap / 2;
+  const goal = (to.top + to.bottom) / 2;
+  return route([[x1, out], [x1, along], [beside, along], [beside, goal], [beside > to.right ? to.right + unit : to.left - unit, goal]], bend);
 }
 
 /** A copy moves once, from source to target, in under half a second; not where motion is unwelcome. */

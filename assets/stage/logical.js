@@ -3,13 +3,17 @@
 // From roomy to dense; the first that fits is taken. `open`: how many of a sequence's last blocks show their tokens.
 // In units: `meta` left of the blocks (letter, counts, state), `closed` a block that shows its number only.
 const ROW_LEVELS = [
+  { name: "wide", meta: 104, closed: 34, open: 99, slot: 35, line: 36, head: 17, foot: 22, gap: 16, apart: 10 },
   { name: "wide", meta: 104, closed: 34, open: 99, slot: 35, line: 28, head: 16, foot: 20, gap: 12, apart: 10 },
   { name: "mid", meta: 104, closed: 34, open: 99, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
   { name: "mid", meta: 104, closed: 34, open: 3, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
   { name: "mid", meta: 104, closed: 34, open: 1, slot: 34, line: 24, head: 0, foot: 19, gap: 8, apart: 8 },
   { name: "short", meta: 104, closed: 34, open: 0, slot: 0, line: 24, head: 0, foot: 0, gap: 6, apart: 6 },
-  { name: "dense", meta: 84, closed: 30, open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1, apart: 4 },
+  { name: "dense", meta: 104, closed: 30, open: 0, slot: 0, line: 17, head: 0, foot: 0, gap: 1, apart: 4 },
 ];
+const DENSE_META = 84; // of the densest level in two columns
+const WIDEST = 1.4; // how much wider slots get where a line has room
+const GHOST = 28; // units kept free at the end of a line for the token that is chosen and not yet written
 const COUNTED = 92; // units of a block too large to show its tokens: number and count
 const DENSE = 18; // units of a row's height at the densest level, at least
 const FRESH = 52; // per cent of tint in a slot written in this step
@@ -60,10 +64,24 @@ function isOpen(row, logical, level) {
 
 function chooseRows(data, width, height) {
   for (const level of ROW_LEVELS) {
-    const total = data.seqs.reduce((sum, row) => sum + rowHeight(row, level, data.size, width - level.meta), 0);
-    if (total <= height) return level;
+    const total = (one) => data.seqs.reduce((sum, row) => sum + rowHeight(row, one, data.size, width - one.meta), 0);
+    if (total(level) > height) continue;
+    if (level.open > 90) return { ...level, ...widened(level, data.size, width - level.meta) };
+    const wider = { ...level, slot: level.slot * 1.2 };
+    return total(wider) <= height ? wider : { ...level };
   }
-  return ROW_LEVELS[ROW_LEVELS.length - 1];
+  return { ...ROW_LEVELS[ROW_LEVELS.length - 1] };
+}
+
+/** Slots as wide as they can be with as many blocks on a line, and what of the line is left for a ghost. */
+function widened(level, size, room) {
+  if (size > MAX_OPEN_SIZE) return {};
+  const slots = Math.min(size, SLOTS_A_LINE);
+  const perLine = Math.floor((room + level.apart) / (blockWidth(level, size, true) + level.apart));
+  if (!perLine) return {};
+  const most = (room - GHOST + level.apart) / perLine - level.apart;
+  const slot = Math.max(Math.min(most / slots, level.slot * WIDEST), level.slot);
+  return { slot, ghosts: room - perLine * (slots * slot + level.apart), onLine: perLine };
 }
 
 function buildLogical(root) {
@@ -84,17 +102,19 @@ function drawLogical(side, data, W, room) {
   setText(side.sub, W("logical.sub"));
   const columns = data.seqs.length * DENSE > room.height ? 2 : 1;
   const level = chooseRows(data, room.width / columns, room.height * columns);
+  if (columns > 1 && level.name === "dense") level.meta = DENSE_META;
   const fits = Math.max(Math.floor(room.height / DENSE), 4) * columns;
   const shown = level.name === "dense" ? data.seqs.slice(0, fits) : data.seqs;
   const tokens = unpackTokens(data.seqs, data.tok);
   setAttrs(side.rows, { class: `rows ${level.name}${columns > 1 ? " two" : ""}` });
   const rowHeight = Math.min((room.height * columns) / Math.max(shown.length, 1), 25);
+  setStyle(side.rows, "--line", level.line);
   setStyle(side.rows, "--row", Math.max(rowHeight, DENSE).toFixed(2));
   const wrote = writtenSlots(data);
   const taken = new Set([...(data.did.new || []), ...(data.did.in || []).map(([, block]) => block)]);
   eachByKey(side.rows, shown, (row) => row.id, makeRow, (node, row, place) => {
     const perLine = Math.floor((room.width / columns - level.meta) / (level.closed + level.apart));
-    drawRow(node, row, tokens[place], { data, W, level, wrote, taken, perLine });
+    drawRow(node, row, tokens[place], { data, W, level, wrote, taken, perLine, columns });
   });
   drawOver(side, data, W, data.seqs.length - shown.length);
 }
@@ -130,7 +150,8 @@ function drawRow(node, row, tokens, how) {
   const full = W("tokens", { n: row.n });
   const written = W("written", { n: row.w });
   const short = how.level.name === "dense";
-  setText(counts.children[0], short ? `${row.w}/${row.n}` : full);
+  const both = how.columns > 1 ? `${row.w}/${row.n}` : W("written_of", { w: row.w, n: row.n });
+  setText(counts.children[0], short ? both : full);
   setText(counts.children[1], short || row.state === "finished" ? "" : written);
   setText(counts.children[2], short && row.state === "running" ? "" : state);
   node.firstElementChild.title = `${row.id}: ${full}, ${written}, ${state}`;
@@ -162,8 +183,31 @@ function drawRowBlocks(box, row, tokens, how) {
     each(node, [text], () => make("span"), (span, value) => {
       setAttrs(span, { class: "", style: null });
       setText(span, value);
+      if (item.ghost) squeeze(span, value, ghostRoom(row, level));
     });
   });
+}
+
+/** Units for a ghost behind a row's last block: what the line has left, and a little of the gutter. */
+function ghostRoom(row, level) {
+  const atEnd = level.onLine && row.b.length % level.onLine === 0;
+  return atEnd ? Math.max(level.ghosts + 8, 24) : 56;
+}
+
+/** Units that a text takes at the size of a slot's text, near enough. */
+function widthOf(text) {
+  let sum = 0;
+  for (const char of text) sum += char > "\u2e80" ? 12.6 : char === "\u2009" ? 2.6 : "iljtf.,:;'!|()[] ".includes(char) ? 3.6 : "mwMW".includes(char) ? 10 : char < "a" ? 7.4 : 6.5;
+  return sum;
+}
+
+const NARROWEST = 0.66; // a text is set this much narrower rather than cut; beyond that it ends in an ellipsis
+
+function squeeze(node, text, room, scale = 1) {
+  const part = text ? room / (widthOf(text) * scale) : 1;
+  const narrow = part < 1 ? Math.max(part, NARROWEST) : 1;
+  setStyle(node, "transform", narrow < 1 ? `scaleX(${narrow.toFixed(2)})` : "none");
+  setStyle(node, "max-width", part < NARROWEST ? `calc(var(--u) * ${(room / narrow).toFixed(1)})` : "none");
 }
 
 function clearBlock(node) {
@@ -183,7 +227,7 @@ function drawBlock(node, row, item, tokens, ghost, how) {
   const shown = open ? tokens.slice(first, first + data.size) : [];
   const fresh = Array.from({ length: open ? filled : 0 }, (_, offset) => offset).filter((offset) => how.wrote.has(`${physical}:${offset}`));
   const next = ghost != null && row.w >= first && row.w < first + data.size ? row.w - first : -1;
-  const signature = JSON.stringify([level.name, data.lang, row.p, item.logical, physical, filled, was, isNew, open, shown, fresh, next]);
+  const signature = JSON.stringify([level.name, level.slot, data.lang, row.p, item.logical, physical, filled, was, isNew, open, shown, fresh, next]);
   if (node.signature === signature) return;
   node.signature = signature;
   setAttrs(node, { class: `lb${open ? " open" : " closed"}${counted ? " counted" : ""}${isNew ? " news" : ""}`, style: null });
@@ -201,15 +245,15 @@ function drawBlock(node, row, item, tokens, ghost, how) {
     return;
   }
   setText(node.firstElementChild, W("block", { l: item.logical }));
-  drawSlots(node.children[1], data.size, level, (offset) => {
+  drawSlots(node.children[1], data.size, level, [level.slot - 2, 1], (offset) => {
     const text = shown[offset];
     if (offset < filled) return { text, tint: tintOf([row.p], fresh.includes(offset) ? FRESH : 20), fresh: fresh.includes(offset) };
     return offset === next ? { text: ghost, ghost: true, title: W("not_written") } : { text: "" };
   });
 }
 
-/** The slots of a block: full ones tinted, empty ones hatched, the chosen but unwritten token as a ghost. */
-function drawSlots(box, size, level, at) {
+/** The slots of a block (`room`: units for a text in each, and its scale): full ones tinted, empty ones hatched, the chosen but unwritten token as a ghost. */
+function drawSlots(box, size, level, [room, scale], at) {
   const perLine = Math.min(size, SLOTS_A_LINE);
   setStyle(box, "--n", perLine);
   if (level) setStyle(box, "--w", Math.max(perLine * level.slot, level.closed));
@@ -219,6 +263,6 @@ function drawSlots(box, size, level, at) {
     setAttrs(slot, { class: `slot${tint ? "" : " empty"}${fresh ? " fresh" : ""}${ghost ? " ghost" : ""}` });
     setAttrs(slot, { style: tint ? `background:${tint}` : null, title: ghost ? title : text ? text : null });
     setText(slot.firstElementChild, text);
-    slot.firstElementChild.className = text && text.length > 5 ? "long" : "";
+    squeeze(slot.firstElementChild, text, room, fresh ? scale * 1.06 : scale); // a bold text is wider
   });
 }

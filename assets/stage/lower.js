@@ -65,7 +65,7 @@ function drawChart(box, data, W, { width, height }) {
       path += path ? `H${x(step).toFixed(1)}V${y(slots).toFixed(1)}` : `M${x(step).toFixed(1)},${y(slots).toFixed(1)}`;
     }
     const paged = line.name === "paged";
-    return { ...line, path: `${path}H${x(data.last + 1).toFixed(1)}`, colour: paged ? "var(--paged)" : `var(--line${place % 3})`, paged };
+    return { ...line, path: `${path}H${x((data.known ?? data.last) + 1).toFixed(1)}`, colour: paged ? "var(--paged)" : `var(--line${place % 3})`, paged };
   });
   setAttrs(drawing, { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
   setAttrs(drawing, { "aria-label": lines.map((line) => `${line.label}: ${valueAt(line, data.index)}`).join("; ") });

@@ -33,7 +33,8 @@ def beam_tree(trace: Trace, index: int, labels: Labels) -> dict[str, Any] | None
     """The tree up to step ``index``, or None without a beam search.
 
     {"first": step of the first column, "columns", "lanes", "nodes": [[step, lane, place, label, logprob,
-    died, blocks given back]], "edges": [[step, lane, lane before]]}
+    dropped, blocks given back, complete]], "edges": [[step, lane, lane before]]}; a hypothesis that ends
+    without being dropped is complete: one of the answers.
     """
     request = beam_request(trace, index)
     if request is None:
@@ -45,13 +46,13 @@ def beam_tree(trace: Trace, index: int, labels: Labels) -> dict[str, Any] | None
     first = max(index - COLUMNS + 1, 0)
     for number in range(index + 1):
         step = trace.steps[number]
-        died = {e.sequence for e in step.events if isinstance(e, ev.Finish)}
+        over = {e.sequence: e.reason for e in step.events if isinstance(e, ev.Finish)}
         parents = {e.child: e.parent for e in step.events if isinstance(e, ev.Fork)}
         chosen = {e.sequence: e.token_id for e in step.events if isinstance(e, ev.Sample)}
         before = dict(lanes)
         mine = [view for view in step.sequences if view.request == request.id]
         for view in mine:
-            if view.id not in chosen and view.id not in died:
+            if view.id not in chosen and view.id not in over:
                 continue
             lane = lanes.setdefault(view.id, _free_lane(lanes))
             if number < first:
@@ -62,10 +63,12 @@ def beam_tree(trace: Trace, index: int, labels: Labels) -> dict[str, Any] | None
             token = chosen.get(view.id)
             label = labels.index(token) if token is not None else -1
             score = None if view.logprob is None else round(view.logprob, 2)
-            given = _given_back(step, view.id) if view.id in died else 0
-            nodes.append([number, lane, place[view.id], label, score, int(view.id in died), given])
-        for dead in died:
-            lanes.pop(dead, None)
+            given = _given_back(step, view.id) if view.id in over else 0
+            dropped = over.get(view.id) == "dropped"
+            ends = [int(dropped), given, int(view.id in over and not dropped)]
+            nodes.append([number, lane, place[view.id], label, score, *ends])
+        for ended in over:
+            lanes.pop(ended, None)
     height = 1 + max((node[1] for node in nodes), default=0)
     return {"first": first, "columns": index - first + 1, "lanes": height, "nodes": nodes, "edges": edges}
 

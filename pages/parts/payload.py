@@ -46,7 +46,8 @@ def build_payload(
     payload: dict[str, Any] = {
         "v": 1,
         "index": index,
-        "last": max(last, 0),
+        "last": max(last, int(trace.meta.get("steps_in_all", 0)) - 1, 0),
+        "known": max(last, 0),  # a question hides the steps after this one
         "lang": lang,
         "mode": mode,
         "busy": busy,

@@ -94,7 +94,8 @@ def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
     """The pool beyond what the tables say: cached blocks, blocks of sequences not drawn, changed counts.
 
     {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "ref": {id: count a step ago},
-    "host": [[id, filled]], "used", "kept": blocks in use and cached, "held_tokens": slots with a token}
+    "host": [[id, filled, labels, owners]], "used", "kept": blocks in use and cached, "held_tokens": slots
+    with a token}
     """
     step = trace.steps[index]
     previous = trace.steps[index - 1] if index else None
@@ -114,11 +115,33 @@ def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
         ],
         "others": [[block.id, block.filled, owners.get(block.id, [])] for block in hidden],
         "ref": {block.id: before[block.id] for block in pool if before.get(block.id, block.ref) != block.ref},
-        "host": [[block.id, block.filled] for block in step.host_blocks],
+        "host": _host(trace, index, labels),
         "used": used,
         "kept": len(step.blocks) - used,
         "held_tokens": sum(block.filled for block in step.blocks if block.state == "used"),
     }
+
+
+def _host(trace: Trace, index: int, labels: Labels) -> list[list[Any]]:
+    """Blocks in host memory: how full, their tokens, and the sequences that listed them when they went."""
+    step = trace.steps[index]
+    spoken = len(step.host_blocks) <= MAX_SPOKEN * 2
+    owners: dict[int, list[int]] = {}
+    for later in range(index, 0, -1) if step.host_blocks else ():
+        listed = _owners(trace.steps[later - 1])
+        for event in trace.steps[later].events:
+            if isinstance(event, ev.SwapOut):
+                owners.setdefault(event.host_block, listed.get(event.block, []))
+    away = {place for place, view in enumerate(step.sequences) if view.state == "swapped"}
+    return [
+        [
+            block.id,
+            block.filled,
+            [labels.index(token) for token in block.token_ids] if spoken else [],
+            [place for place in owners.get(block.id, []) if place in away],
+        ]
+        for block in step.host_blocks
+    ]
 
 
 def _owners(step: Step) -> dict[int, list[int]]:

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 from core.memory import events as ev
 from core.memory.views import Usage
 from core.trace.step import Step, Trace
+from pages.parts.labels import letter
 from pages.parts.say import strategy_name
 from pages.parts.words import t
 
 MAX_STRIPS = 4
 Segment = list[Any]
+Run = tuple[int, int, str, int]  # start, length, sequence, slots that hold a token
 
 
 class Report(Protocol):
@@ -43,7 +45,7 @@ def strips(
     """
     step = trace.steps[index]
     usage = {entry.strategy: entry for entry in step.usage}
-    runs = {} if lockstep else _runs_of_events(trace, index)
+    runs, out_of_room = ({}, {}) if lockstep else _runs_of_events(trace, index)
     waiting: dict[str, Any] = {}
     refused: dict[str, int] = {}
     for name, report in lockstep[min(index, len(lockstep) - 1)].items() if lockstep else ():
@@ -54,12 +56,16 @@ def strips(
         )
         runs[name] = [(run.start, run.length, run.owner, run.live) for run in report.runs]
     place = {view.id: number for number, view in enumerate(step.sequences)}
+    for name, found in runs.items():
+        if not lockstep and name in usage:
+            runs[name] = _scaled(found, usage[name].live)
     names = [name for name in usage if name != "paged"][: MAX_STRIPS - 1]
     rows = [
         _row(
             usage[name],
             _contiguous(usage[name], runs.get(name, []), place),
-            _note(usage[name], waiting.get(name), refused.get(name, 0), lang),
+            _stopped(out_of_room.get(name, []), usage[name], place, lang)
+            or _note(usage[name], waiting.get(name), refused.get(name, 0), lang),
             lang,
         )
         for name in names
@@ -105,9 +111,28 @@ def _note(usage: Usage, head: Any, refused: int, lang: str) -> str:
     return t("stage.slots_left", lang, n=usage.free + usage.external)
 
 
-def _runs_of_events(trace: Trace, index: int) -> dict[str, list[tuple[int, int, str, int]]]:
-    """Runs (start, length, sequence, live) that stand after step ``index``, from the events up to it."""
+def _stopped(sequences: list[str], usage: Usage, place: Mapping[str, int], lang: str) -> str:
+    """That a sequence which goes on above has lost its run for want of room; empty when there is none."""
+    who = "+".join(letter(place[name]) for name in sequences if name in place)
+    return t("stage.no_room", lang, who=who, n=usage.copied) if who else ""
+
+
+def _scaled(runs: list[Run], live: int) -> list[Run]:
+    """The runs with ``live`` tokens in all: a strategy may be a step behind the sequences above it."""
+    ahead = sum(run[3] for run in runs) - live
+    scaled: list[Run] = []
+    for left, (start, length, who, mine) in zip(range(len(runs), 0, -1), runs, strict=True):
+        less = min(max(-(-ahead // left), mine - length), mine)  # its part of what is ahead, rounded up
+        ahead -= less
+        scaled.append((start, length, who, mine - less))
+    return scaled
+
+
+def _runs_of_events(trace: Trace, index: int) -> tuple[dict[str, list[Run]], dict[str, list[str]]]:
+    """Runs that stand after step ``index``, from the events up to it, by strategy; and the sequences whose
+    run was given back although they are not over: there was no room to go on."""
     standing: dict[str, dict[tuple[int, str], int]] = {}
+    gone: dict[str, dict[str, None]] = {}
     for step in trace.steps[: index + 1]:
         for event in step.events:
             if not isinstance(event, (ev.Reserve, ev.Grow, ev.GiveBack)):
@@ -115,23 +140,28 @@ def _runs_of_events(trace: Trace, index: int) -> dict[str, list[tuple[int, int, 
             match event:
                 case ev.Reserve(strategy, sequence, start, length):
                     standing.setdefault(strategy, {})[start, sequence] = length
+                    gone.setdefault(strategy, {}).pop(sequence, None)
                 case ev.Grow(strategy, sequence, start, length, old_start, _, _):
                     runs = standing.setdefault(strategy, {})
                     runs.pop((old_start, sequence), None)
                     runs[start, sequence] = length
                 case ev.GiveBack(strategy, sequence, start, _):
                     standing.setdefault(strategy, {}).pop((start, sequence), None)
+                    gone.setdefault(strategy, {})[sequence] = None
+    running = {view.id for view in trace.steps[index].sequences if view.state == "running"}
+    stopped = {name: [who for who in names if who in running] for name, names in gone.items()}
     written = {view.id: view.written for view in trace.steps[index].sequences}
-    return {
+    found = {
         name: [
             (start, length, who, min(written.get(who, 0), length))
             for (start, who), length in sorted(runs.items())
         ]
         for name, runs in standing.items()
     }
+    return found, stopped
 
 
-def _contiguous(usage: Usage, runs: list[tuple[int, int, str, int]], place: dict[str, int]) -> list[Segment]:
+def _contiguous(usage: Usage, runs: list[Run], place: dict[str, int]) -> list[Segment]:
     """Segments of a strip from its runs; what lies between them is free, or a hole while somebody waits."""
     gap = "hole" if usage.external else "free"
     segments: list[Segment] = []

@@ -9,6 +9,8 @@ import pytest
 
 from core.compare.lockstep import lockstep
 from core.memory import events as ev
+from core.scenarios import LESSONS
+from core.trace import load
 from core.trace.step import Trace
 from pages.parts.labels import token_label
 from pages.parts.payload import build_payload
@@ -178,6 +180,46 @@ def test_strips_without_lockstep_follow_the_trace_s_own_events() -> None:
     assert payload(trace, 6)["strips"][0]["segs"] == [["free", 64, []]]
 
 
+def test_without_lockstep_a_strip_shows_what_its_strategy_holds_not_what_runs_above() -> None:
+    """Doubling may be a step behind: label, hatching and per cent are of one moment."""
+    trace = load(LESSONS / "first-steps.kvtrace.json.gz")
+    for index, step in enumerate(trace.steps):
+        usage = {entry.strategy: entry for entry in step.usage}
+        for strip in payload(trace, index)["strips"]:
+            live = sum(length for kind, length, _ in strip["segs"] if kind == "live")
+            assert live == usage[strip["name"]].live, (index, strip["name"])
+
+
+def test_who_lost_its_run_for_want_of_room_is_said() -> None:
+    trace = load(LESSONS / "first-steps.kvtrace.json.gz")
+    given = next(
+        (index, event)
+        for index, step in enumerate(trace.steps)
+        for event in step.events
+        if isinstance(event, ev.GiveBack)
+        and event.strategy == "doubling"
+        and any(view.id == event.sequence and view.state == "running" for view in step.sequences)
+    )
+    index = given[0]
+    note = {row["name"]: row["note"] for row in payload(trace, index)["strips"]}["doubling"]
+    copied = next(u.copied for u in trace.steps[index].usage if u.strategy == "doubling")
+    assert note == f"B stopped: no room; {copied} copied"
+    before = {row["name"]: row["note"] for row in payload(trace, index - 1)["strips"]}["doubling"]
+    assert "stopped" not in before
+
+
+def test_a_finished_beam_is_not_a_dropped_one() -> None:
+    trace = load(LESSONS / "three-beams.kvtrace.json.gz")
+    over = {e.sequence: e.reason for s in trace.steps for e in s.events if isinstance(e, ev.Finish)}
+    last = len(trace.steps) - 1
+    ends = {node[2]: (node[5], node[7]) for node in payload(trace, last)["beams"]["nodes"] if node[0] == last}
+    names = {place: view.id for place, view in enumerate(trace.steps[last].sequences)}
+    assert ends and "dropped" in over.values()
+    for place, (dropped, complete) in ends.items():
+        reason = over.get(names[place])
+        assert (dropped, complete) == (int(reason == "dropped"), int(reason not in (None, "dropped")))
+
+
 def test_who_waits_and_why_stands_beside_the_strip() -> None:
     trace = traces.scheduled(*({"prompt": 6, "new": 10} for _ in range(4)), blocks=16)
     reports = lockstep(trace, ("reserve max", "paged"), drain=False, max_model_len=30)
@@ -210,7 +252,7 @@ def test_the_beam_tree_says_who_died_and_what_came_back() -> None:
     tree = payload(trace, 3)["beams"]
     dead = [node for node in tree["nodes"] if node[5]]
     assert [(step, place) for step, _, place, *_ in dead] == [(1, 2), (3, 1)]
-    for step, _, place, _, _, _, given in dead:
+    for step, _, place, _, _, _, given, _ in dead:
         name = trace.steps[step].sequences[place].id
         last = {
             e.block
@@ -239,7 +281,13 @@ def test_swapped_blocks_are_a_third_place() -> None:
     trace = traces.swap()
     assert payload(trace, 4)["host"] == []
     data = payload(trace, 5)
-    assert [block for block, _ in data["host"]] == [0, 1, 2]
+    assert [block for block, _, _, _ in data["host"]] == [0, 1, 2]
+    blocks = {block.id: block for block in trace.steps[5].host_blocks}
+    for block, filled, labels, owners in data["host"]:
+        assert filled == blocks[block].filled and owners == [1]  # B is the one that is away
+        assert [data["tok"][i] for i in labels] == [
+            token_label(trace.tokens[token]) for token in blocks[block].token_ids
+        ]
     assert sorted(host for _, host in data["did"]["out"]) == [0, 1, 2]
     assert [row["state"] for row in data["seqs"]] == ["running", "swapped"]
     assert data["seqs"][1]["changed"]
