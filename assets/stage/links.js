@@ -50,7 +50,9 @@ function drawLinks({ layer, sides, data, unit, gap }, focus) {
   const find = (selector) => sides.querySelector(selector);
   const [pool, left] = [box(find(".pool")), box(find(".left"))];
   const room = { unit, gap: gap * unit, left: left.right, right: pool.right, pool: pool.left, middle: (left.left + left.right) / 2 };
-  const tables = [...changedEntries(data, find, sides), ...focusEntries(sides, focus)];
+  const changed = changedEntries(data, find, sides);
+  const drawn = new Set(changed.map(([entry]) => entry));
+  const tables = [...changed, ...focusEntries(sides, focus).filter(([entry]) => !drawn.has(entry))];
   const links = [
     ...copyLinks(data, find, box, room),
     ...tables.map(([entry, card, kind], lane) => ({ kind, path: tableLink(entry, boxOf(entry, box), box(card), lane, tables.length, room) })),

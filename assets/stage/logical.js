@@ -191,7 +191,7 @@ function drawRowBlocks(box, row, tokens, how) {
 /** Units for a ghost behind a row's last block: what the line has left, and a little of the gutter. */
 function ghostRoom(row, level) {
   const atEnd = level.onLine && row.b.length % level.onLine === 0;
-  return atEnd ? Math.max(level.ghosts + 8, 24) : 56;
+  return atEnd ? Math.max(level.ghosts + 5, 24) : 56;
 }
 
 /** Units that a text takes at the size of a slot's text, near enough. */
