@@ -126,6 +126,47 @@ def test_the_gate_shows_nothing_before_and_both_after(tab: Tab) -> None:
     assert tab.page.locator(".stage").get_attribute("data-step") == "1"
 
 
+# Points of all links that lie in a text of the picture (the letters' boxes, not the lines' boxes).
+STRUCK = """stage => {
+  const texts = [];
+  for (const node of stage.querySelectorAll(".sides *")) {
+    if (node.closest(".links, .heard") || !node.offsetParent) continue;
+    const own = [...node.childNodes].filter((one) => one.nodeType === Node.TEXT_NODE && one.data.trim());
+    for (const text of own) {
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      const { left, right, top, height } = range.getBoundingClientRect();
+      if (right > left) texts.push([text.data, left, right, top + height * 0.25, top + height * 0.75]);
+    }
+  }
+  const struck = [];
+  const paths = [...stage.querySelectorAll(".links path.link")];
+  for (const path of paths) {
+    const to = path.getScreenCTM();
+    const inside = (x, y) => ([, left, right, top, end]) => x > left && x < right && y > top && y < end;
+    for (let at = 0; at < path.getTotalLength(); at += 2) {
+      const { x, y } = path.getPointAtLength(at).matrixTransform(to);
+      const hit = texts.find(inside(x, y));
+      if (hit) struck.push(hit[0]);
+    }
+  }
+  return [paths.length, [...new Set(struck)]];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("copy-on-write", 2), ("copy-on-write", 6), ("many-answers", 2), ("prefix-reuse", 5)]
+)
+def test_no_link_strikes_out_a_text(tab: Tab, name: str, step: int) -> None:
+    tab.open(name, "en", step=step)
+    assert tab.asking() and tab.page.locator(".stage").evaluate(STRUCK)[0] == 0  # a question shouts nothing
+    answer_by_key(tab)
+    tab.page.locator(".told.truth").wait_for()
+    tab.page.locator(".stage .links path.link").first.wait_for(state="attached")
+    links, struck = tab.page.locator(".stage").evaluate(STRUCK)
+    assert links and struck == []
+
+
 def test_a_block_is_predicted_on_the_map(tab: Tab) -> None:
     tab.open("paged-attention", "en", step=5)
     assert tab.asking()
