@@ -160,7 +160,7 @@ function picture(sheet, drawing) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "drawing");
   svg.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
-  svg.setAttribute("preserveAspectRatio", "xMidYMin meet"); // room that is left lies below
+  svg.setAttribute("preserveAspectRatio", "xMinYMin meet"); // room that is left lies below
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", drawing.alt);
   const hatch = [["pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }], ["rect", { width: 1.5, height: 7, class: "hatchline" }]];
@@ -204,8 +204,8 @@ function addMarks(parent, marks) {
 function fit(sheet) {
   const svg = sheet.root.querySelector(".drawing");
   if (!svg) return;
-  const unit = Math.min(Math.max(sheet.root.clientWidth / (sheet.data.lecture ? 1250 : 1320), 0.8), 2);
+  const unit = Math.min(Math.max(sheet.root.clientWidth / 1060, 0.8), 2); // as the stage of a lesson
   sheet.root.style.setProperty("--u", `${unit.toFixed(4)}px`);
-  const room = window.innerHeight - svg.getBoundingClientRect().top - 12;
+  const room = window.innerHeight - svg.getBoundingClientRect().top - 8;
   svg.style.height = `${Math.max(room, 260)}px`;
 }

@@ -73,10 +73,12 @@ HELPED = ("kv_heads", "windowed", "max_len")
 
 def _calculator(lang: str) -> None:
     left, right = st.columns((5, 8), gap="large")
+    mine = choices()
     with left:
         _inputs(lang)
+        st.space("small")
+        _find_the_error(mine, lang)
     with right:
-        mine = choices()
         _formula(mine, lang)
         room = room_of(mine)
         usable = mine.cards * mine.memory * (1 << 30) * mine.utilisation / 1e11
@@ -85,7 +87,6 @@ def _calculator(lang: str) -> None:
         else:
             _room(mine, room, lang)
             _requests(mine, lang)
-        _find_the_error(mine, lang)
 
 
 def _inputs(lang: str) -> None:
@@ -174,7 +175,7 @@ def _requests(mine: Choices, lang: str) -> None:
     ]
     title = t("capacity.chart", lang, prompt=mine.prompt, new=mine.new)
     figure = charts.bars(
-        names, labels, [row.requests for row in rows], texts, title=title, dark=is_dark(), height=450,
+        names, labels, [row.requests for row in rows], texts, title=title, dark=is_dark(), height=520,
         revision="capacity", room=1.7, size=14,
     )  # fmt: skip
     st.plotly_chart(

@@ -103,7 +103,8 @@ def test_what_waits_says_why_with_its_numbers() -> None:
     assert why(report.waiting, Names(trace, "en")) == (
         "E waits: needs 18 in a row; 27 are free, the longest run is 17"
     )
-    assert why(report.waiting, Names(trace, "zh")) == "E 在等：要连续 18 个槽位；空着 27 个，最长一段只有 17 个"
+    said = why(report.waiting, Names(trace, "zh"))
+    assert said == "E 在等：要连续 18 个槽位；空着 27 个，最长一段只有 17 个"
 
 
 def test_an_estimate_that_is_too_small_stops_or_moves() -> None:

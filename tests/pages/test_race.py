@@ -173,7 +173,8 @@ def test_the_table_has_a_cell_for_everything() -> None:
     assert len(table(results, "zh")) == len(cells) == 12
     assert [value(results[0]) for value, _ in BARS.values()] == [2.0, 10.0, 2.0, 7, 0.0]
     assert verdict(results, "en") == (
-        "Paged runs 3.0 times the requests at once of Reserve max length, and 2.0 times its tokens per second."
+        "Paged runs 3.0 times the requests at once of Reserve max length, "
+        "and 2.0 times its tokens per second."
     )
     assert verdict(results[:1], "en") == ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core.memory import events as ev
@@ -144,7 +144,9 @@ def sheet_payload(frame: Frame) -> dict[str, Any]:
     shown = frame.trace
     if asking and isinstance(shown, Trace):
         shown = cut(shown, index + 1)
-        shown.meta = shown.meta | {"steps_in_all": len(frame.trace.steps)}  # an axis is as long as afterwards
+    if asking:  # an axis is as long as afterwards, and what is asked about can be marked
+        told = {"steps_in_all": len(frame.trace.steps), "asked": index + 1}
+        shown = replace(shown, meta=shown.meta | told)
     return _common(frame) | {
         "index": index,
         "title": frame.lesson.text("title", frame.lang),

@@ -21,11 +21,12 @@ def batch(trace: Any, index: int, lang: str) -> Drawing:
     marks: Marks = [text(0, 14, t("drawing.batch.rate", lang), "strong")]
     sizes = trace.meta["sizes"]
     across = (640.0 if fits else 1150.0) / max(len(sizes), 1)
-    loud = trace.meta["at_once"]["paged"] if fits else seen[-1].size
+    asked = int(trace.meta.get("asked", -1))
+    loud = trace.meta["at_once"]["paged"] if fits else seen[-1].size if asked < 0 else 0
     for place, one in enumerate(seen):
         marks += _bar(one, LEFT + place * across, across, trace.meta["peak"], one.size == loud, lang)
     for place, size in enumerate(sizes[len(seen) :], len(seen)):
-        marks += _coming(size, LEFT + place * across, across)
+        marks += _coming(size, LEFT + place * across, across, place == asked)
     marks.append(line(LEFT - 20, BASE, LEFT + across * len(sizes), BASE))
     marks.append(text(LEFT - 20, 458, t("drawing.batch.axis", lang), "quiet"))
     if fits:
@@ -36,13 +37,13 @@ def batch(trace: Any, index: int, lang: str) -> Drawing:
     return drawing(marks, t("drawing.batch.alt", lang, told=told), 500)
 
 
-def _coming(size: int, x: float, across: float) -> Marks:
+def _coming(size: int, x: float, across: float, asked: bool) -> Marks:
     """Where the bar of a batch will stand that has not been shown yet; all alike, so that none tells."""
     wide = min(across * 0.62, 110.0)
     left = x + (across - wide) / 2
     return [
-        rect(left, BASE - 300, wide, 300, "ahead"),
-        text(left + wide / 2, BASE + 18, size, "middle quiet"),
+        rect(left, BASE - 300, wide, 300, "ghost" if asked else "ahead"),
+        text(left + wide / 2, BASE + 18, size, "middle shout" if asked else "middle quiet"),
     ]
 
 

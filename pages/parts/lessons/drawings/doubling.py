@@ -105,7 +105,9 @@ def _move(event: ev.Grow, y: float, unit: float, who: int, was: str) -> Marks:
             {"d": f"M{b - 5:.1f} {low + 11}L{b:.1f} {low + 2}L{b + 5:.1f} {low + 11}Z", "class": "head"},
             "",
         ],
-        text(old[0] + 4, low + 13, was, "quiet over"),
+        text(old[0] + 4, low + 13, was, "quiet over")
+        if b > a
+        else text(old[0] + old[1] - 4, low + 13, was, "quiet over end"),  # where the arrow does not go
     ]
 
 

@@ -95,10 +95,11 @@ def _drawn(
         told = t("drawing.holes.moved", lang, n=moved)
     marks.append(text(0, TOP + 80, told, "shout" if waiting or moved else "quiet"))
     marks += _paged(trace, index, hue, lang)
-    marks += legend(0, 490, SLOTS, lang)
+    foot = _foot(int(trace.meta["num_blocks"]))
+    marks += legend(0, foot + 36, SLOTS, lang)
     wants = {"need": waiting.need, "who": letter(place.get(waiting.sequence, 0))} if waiting else {}
     alt = t("drawing.holes.alt.waits" if waiting else "drawing.holes.alt", lang, **numbers, **wants)
-    return drawing(marks, alt, 500)
+    return drawing(marks, alt, foot + 48)
 
 
 def _left(before: StepReport, now: StepReport, capacity: int, unit: float) -> Marks:
@@ -133,7 +134,11 @@ def _paged(trace: Trace, index: int, hue: Mapping[str, int], lang: str) -> Marks
     marks: Marks = [text(0, 218, t("drawing.holes.paged", lang, size=size, n=total), "strong")]
     marks.append(text(1320, 218, t("drawing.at_once", lang, n=step.usage[0].running), "end strong"))
     marks += blocks(trace, index, 0, 236, 1320, 190, hue)
-    rows = max(1, round((total * 190 / 1320) ** 0.5))
-    foot = 236 + rows * min(190 / rows, 64.0) + 22
-    marks.append(text(0, foot, t("drawing.holes.any", lang, n=total - used), "quiet"))
+    marks.append(text(0, _foot(total), t("drawing.holes.any", lang, n=total - used), "quiet"))
     return marks
+
+
+def _foot(total: int) -> float:
+    """Below a pool of ``total`` blocks."""
+    rows = max(1, round((total * 190 / 1320) ** 0.5))
+    return 236 + rows * min(190 / rows, 64.0) + 22

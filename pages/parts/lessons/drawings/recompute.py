@@ -121,7 +121,7 @@ def _half(
         y = TOP + number * high
         ahead = min(length + number - len(rows) + 1 - first, shown)
         marks.append(text(left + 50, y + high / 2, t("drawing.cache.pass", lang, k=number + 1), "end quiet"))
-        marks.append(rect(x0 + 1, y + 1, ahead * cell - 2, high - 2, "ahead", rx=2))
+        marks.append(rect(x0 + 1, y + 3, ahead * cell - 2, high - 6, "ahead", rx=2))
     return marks
 
 
