@@ -132,7 +132,7 @@ def test_compare_one_changes_one_thing_and_sees_what_follows(open_page: OpenPage
 def test_compare_keeps_its_settings_over_a_change_of_page(open_page: OpenPage) -> None:
     page = open_page("/compare?lang=en")
     picture(page)
-    page.locator(".st-key-cmp_strategies").get_by_text("Pages, promised", exact=True).click()
+    page.locator(".st-key-cmp_strategies").get_by_text("Paged, reserved up front", exact=True).click()
     row(page, "promised pages").wait_for()
     page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_test_id("stSidebarNav").get_by_text("Capacity", exact=True).click()
