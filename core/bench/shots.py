@@ -91,8 +91,17 @@ def _pages(page: Any, address: str, lang: str) -> list[str]:
     lessons = [part.removeprefix(mark) for text in classes for part in text.split() if part.startswith(mark)]
     links = page.locator("[data-testid=stSidebarNavLink]").evaluate_all("nodes => nodes.map(n => n.pathname)")
     pages = [path for path in dict.fromkeys(["/", "/course", *links]) if path != "/lesson"]
-    # The course lists pages, too: what has an address of its own is no lesson.
-    return pages + [name for name in lessons if f"/{name}" not in pages]
+    # The course lists pages, too; "sharing" is the name of both a page and a lesson.
+    return pages + [n for n in lessons if f"/{n}" not in pages or _is_lesson(page, address, n, lang)]
+
+
+def _is_lesson(page: Any, address: str, name: str, lang: str) -> bool:
+    """Whether the lesson page opens that lesson: of a name that it does not know it opens the first one, and
+    says so in its address."""
+    page.goto(f"{address}/lesson?lesson={name}&step=1&lang={lang}")
+    page.locator(SHOWN).first.wait_for()
+    page.wait_for_timeout(1000)
+    return bool(page.evaluate("new URL(location.href).searchParams.get('lesson')") == name)
 
 
 def _walk(page: Any, address: str, name: str, lang: str, theme: str, out: Path) -> Iterator[dict[str, Any]]:
