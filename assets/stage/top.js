@@ -168,14 +168,14 @@ function drawGate(box, data, W, stage) {
   if (gate.result) {
     const result = gate.result;
     const verdict = (result.also || W(result.correct ? "right" : "wrong")) + (data.lang === "zh" ? "。" : ".");
-    const reason = result.text && !(data.calm && !result.also && repeats(result.text, data.say.text)) ? ` ${result.text}` : "";
+    const reason = result.text ? ` ${result.text}` : "";
     const said = [
       ["you", W("predicted", { answer: optionLabel(gate, result.answer) })],
       ["truth", W("was_so", { truth: optionLabel(gate, result.truth) })],
-      [result.correct ? "right" : "wrong", `${verdict}${reason}`, reason ? "" : result.text],
+      [result.correct ? "right" : "wrong", `${verdict}${reason}`],
     ];
-    each(box, said, () => make("button"), (node, [name, text, title]) => {
-      setAttrs(node, { class: `told ${name}`, disabled: "", title: title || null });
+    each(box, said, () => make("button"), (node, [name, text]) => {
+      setAttrs(node, { class: `told ${name}`, disabled: "" });
       setText(node, text);
       node.onclick = null;
     });
@@ -190,13 +190,6 @@ function drawGate(box, data, W, stage) {
     setText(node, item.hint || item.skip || item.label);
     node.onclick = item.hint ? null : () => (item.skip ? stage.send("step") : stage.send("predict", item.id));
   });
-}
-
-/** Whether a reason says nothing new: every number in it stands in the caption already. */
-function repeats(reason, caption) {
-  const there = caption.match(/\d+/g) || [];
-  const numbers = reason.match(/\d+/g) || [];
-  return numbers.length > 0 && numbers.every((one) => there.includes(one));
 }
 
 function optionLabel(gate, answer) {

@@ -226,7 +226,6 @@ def test_a_log_line_leads_to_its_step(tab: Tab) -> None:
     tab.page.get_by_test_id("stDialog").get_by_test_id("stDataFrame").wait_for()
 
 
-@pytest.mark.slow  # waits for the model; seen to fail once after a long series, and to pass alone
 @pytest.mark.parametrize("lang", ("zh", "en"))
 def test_own_prompt_under_another_block_size(tab: Tab, lang: str) -> None:
     """The stops, the questions and the captions hold for a run that is made while one looks."""
