@@ -34,11 +34,22 @@ def show() -> None:
     st.fragment(_stage)()
     with top_line:
         _top_line(lang)
-    with st.sidebar:
-        side_bar.show(lang)
+    if st.session_state.get("drawn"):
+        with st.sidebar:
+            side_bar.show(lang)
+    else:
+        st.fragment(_then_the_rest, run_every=0.3)()
     st.session_state.polling = _unsettled()
     if st.session_state.polling:
         st.fragment(_wait_for_step, run_every=0.2)()
+
+
+def _then_the_rest() -> None:
+    """A tab's first run leaves the side bar, which is closed, for a moment later: its thirty controls keep a
+    browser from drawing the picture for half a second."""
+    if st.session_state.get("drawn"):
+        st.rerun()
+    st.session_state.drawn = True
 
 
 def shown_trace(place: View) -> Trace | None:

@@ -38,7 +38,7 @@ def app(lang: str | None = "en", **query: str) -> AppTest:
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
     for name, value in {**({"lang": lang} if lang else {}), **query}.items():
         at.query_params[name] = value
-    return at.run()
+    return at.run().run()  # a tab's second run, which a browser asks for by itself, brings the side bar
 
 
 def component(at: AppTest, name: str) -> dict[str, Any]:
@@ -75,6 +75,18 @@ def test_language_of_the_browser(locale: str, lang: str) -> None:
     at.run()
     clean(at)
     assert stage(at)["lang"] == lang
+
+
+def test_the_side_bar_comes_after_the_picture() -> None:
+    """A tab's first run draws the picture and the line of controls; the next one the closed side bar too."""
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    at.query_params["lang"] = "en"
+    at.run()
+    assert stage(at)["index"] == 0 and at.get_by_key("proof_switch") is not None
+    keys = [node.key for node in at.sidebar.text_area]
+    assert keys == []
+    at.run()
+    assert [node.key for node in at.sidebar.text_area] == ["set_prompts"]
 
 
 def test_a_deep_link_opens_exactly_there() -> None:

@@ -43,7 +43,7 @@ def go_live(**settings: Any) -> AppTest:
     """A tab whose live run has begun with these settings, its first step done."""
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     at.query_params["lang"] = "en"
-    at.run()
+    at.run().run()  # the side bar comes with a tab's second run
     for name, value in settings.items():
         at.get_by_key(f"set_{name}").set_value(value).run()
     at.get_by_key("source_switch").set_value("live").run()
@@ -176,7 +176,7 @@ def test_terms_are_shown_before_their_model_is_fetched(
     monkeypatch.setattr(side_bar, "_terms_text", lambda name: f"Terms of {name}: be kind.")
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     at.query_params["lang"] = "en"
-    at.run()
+    at.run().run()
     at.get_by_key("set_prompts").set_value("Hello there").run()
     at.get_by_key("set_model").set_value("gemma-3-270m").run()
     at.get_by_key("start").click().run()
@@ -206,7 +206,7 @@ def test_a_lesson_runs_live_in_its_own_pool(
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     at.query_params["lang"] = "en"
     at.query_params["lesson"] = crafted.name
-    at.run()
+    at.run().run()
     at.get_by_key("start_lesson").click().run()
     settle(at, 1)
     clean(at)
