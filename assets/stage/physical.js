@@ -115,8 +115,7 @@ function heldBlocks(data) {
     }
     fact.owners.push(row.p);
     const filled = filledOf(row, logical, data.size);
-    // Owners agree on a shared block; where a lesson breaks the rule, the one that wrote last has its way.
-    if (!fact.tokens || (filled === fact.filled && data.clash) || filled > fact.filled) {
+    if (!fact.tokens || filled > fact.filled) {
       fact.tokens = tokens[place].slice(logical * data.size, (logical + 1) * data.size);
     }
     fact.filled = Math.max(fact.filled, filled);
@@ -126,6 +125,9 @@ function heldBlocks(data) {
     facts.set(id, { id, state: "cached", filled, owners: [], tokens: labels.map((i) => data.tok[i]) });
   }
   for (const fact of facts.values()) {
+    // Owners agree on a shared block, but where a lesson breaks the rule: there the memory has the last word.
+    const torn = data.torn?.[fact.id];
+    if (torn) fact.tokens = torn.map((i) => data.tok[i]);
     fact.tokens = fact.tokens.slice(0, fact.filled);
     const was = data.ref[fact.id];
     if (was !== undefined) fact.was = was;

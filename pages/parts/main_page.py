@@ -87,6 +87,8 @@ def _proof_switched() -> None:
 
 def _top_line(lang: str) -> None:
     place = view()
+    if st.button(t("page.course", lang), icon=":material/school:", key="to_course"):
+        st.switch_page("pages/course.py")
     if names := list(library.lessons()):
         st.menu_button(
             t("live.lessons", lang),

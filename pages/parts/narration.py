@@ -167,7 +167,9 @@ def _finish(scene: Scene) -> Found:
         names = scene.join([e.sequence for e in events])
         text = t("step.dropped", scene.lang, s=names, n=len(events))
     elif len(events) > 1:
-        text += t("step.finish.too", scene.lang, s=scene.join([e.sequence for e in events[1:]]))
+        text += t(
+            "step.finish.too", scene.lang, n=len(events) - 1, s=scene.join([e.sequence for e in events[1:]])
+        )
     text += t("step.given_back", scene.lang, n=freed)
     if kept:
         text += t("step.cached", scene.lang, n=kept)

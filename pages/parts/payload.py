@@ -119,6 +119,7 @@ def _empty(lang: str) -> dict[str, Any]:
         "more": 0,
         "cached": [],
         "others": [],
+        "torn": {},
         "ref": {},
         "host": [],
         "used": 0,

@@ -93,7 +93,8 @@ def _common(one: tuple[int, ...], two: tuple[int, ...]) -> int:
 def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
     """The pool beyond what the tables say: cached blocks, blocks of sequences not drawn, changed counts.
 
-    {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "ref": {id: count a step ago},
+    {"cached": [[id, filled, labels]], "others": [[id, filled, owners]], "torn": {id: labels} of blocks that
+    hold other tokens than a table that lists them says, "ref": {id: count a step ago},
     "host": [[id, filled, labels, owners]], "used", "kept": blocks in use and cached, "held_tokens": slots
     with a token}
     """
@@ -108,18 +109,34 @@ def physical_side(trace: Trace, index: int, labels: Labels) -> dict[str, Any]:
     hidden = [block for block in pool if block.state == "used" and block.id not in drawn]
     owners = _owners(step) if hidden else {}
     used = sum(1 for block in step.blocks if block.state == "used")
+    torn = _torn(step, int(trace.meta["block_size"]))
     return {
         "cached": [
             [block.id, block.filled, [labels.index(token) for token in block.token_ids] if spoken else []]
             for block in cached
         ],
         "others": [[block.id, block.filled, owners.get(block.id, [])] for block in hidden],
+        "torn": {
+            block.id: [labels.index(token) for token in block.token_ids] for block in pool if block.id in torn
+        },
         "ref": {block.id: before[block.id] for block in pool if before.get(block.id, block.ref) != block.ref},
         "host": _host(trace, index, labels),
         "used": used,
         "kept": len(step.blocks) - used,
         "held_tokens": sum(block.filled for block in step.blocks if block.state == "used"),
     }
+
+
+def _torn(step: Step, size: int) -> set[int]:
+    """Blocks in which a sequence finds other tokens than its own: so it is where copy-on-write is off."""
+    held = {block.id: block.token_ids for block in step.blocks}
+    found = set()
+    for view in step.sequences:
+        for logical, block in enumerate(view.block_table):
+            own = view.token_ids[logical * size : min((logical + 1) * size, view.written)]
+            if own and held.get(block, own)[: len(own)] != own:
+                found.add(block)
+    return found
 
 
 def _host(trace: Trace, index: int, labels: Labels) -> list[list[Any]]:

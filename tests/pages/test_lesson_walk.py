@@ -13,6 +13,7 @@ from pages.parts.lessons.frame import Frame, stage_payload
 from pages.parts.lessons.own import scenario_of, wish
 from pages.parts.lessons.pictures import mark, picture
 from pages.parts.lessons.quiz import next_lesson
+from pages.parts.lessons.state import Study
 from pages.parts.lessons.walk import Place, Way, back, forward, has_next, jump
 from tests.pages.lesson_runs import run
 
@@ -83,6 +84,14 @@ def test_while_a_question_is_open_nothing_of_the_step_is_shown() -> None:
     assert all(target not in row["b"] for row in payload["seqs"])
     assert str(asking.trace.steps[1].sequences[0].token_ids[-1]) not in json.dumps(payload["seqs"])
     assert payload["point"] == []
+    assert len(asking.seen().steps) == 1, "the event log tells nothing of it either"
+    assert len(frame("copy-on-write", Place(1, 1), given=3).seen().steps) == len(asking.trace.steps)
+
+
+def test_a_lesson_begun_again_asks_again() -> None:
+    one = Study("copy-on-write", answers={("copy-on-write", "recorded", 1): 3, ("sharing", "recorded", 1): 2})
+    one.forget()
+    assert one.answers == {("sharing", "recorded", 1): 2}
 
 
 def test_after_the_answer_prediction_and_truth_stand_side_by_side() -> None:

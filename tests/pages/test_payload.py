@@ -9,7 +9,7 @@ import pytest
 
 from core.compare.lockstep import lockstep
 from core.memory import events as ev
-from core.scenarios import LESSONS
+from core.scenarios import LESSONS, recorded_path
 from core.trace import load
 from core.trace.step import Trace
 from pages.parts.labels import token_label
@@ -338,3 +338,21 @@ def test_language_changes_words_and_nothing_else() -> None:
     assert chinese["say"]["head"] == "写时复制（copy-on-write）。"
     for key in ("seqs", "did", "ref", "marks", "ahead", "used", "tok", "index"):
         assert english[key] == chinese[key]
+
+
+def test_memory_has_the_last_word_on_what_a_block_holds() -> None:
+    """Copy-on-write off: two sequences read another's token, in that step and in all that follow."""
+    trace = load(recorded_path("no-copy-on-write"))
+    for index, step in enumerate(trace.steps):
+        payload = build_payload(trace, index, lang="en", mode="recorded")
+        held = {block.id: block for block in step.blocks}
+        said = {block: [payload["tok"][i] for i in labels] for block, labels in payload["torn"].items()}
+        listed = {block for view in step.sequences for block in view.block_table}
+        assert set(said) == ({8} & listed if index else set())
+        for block, labels in said.items():
+            texts = [trace.tokens[token].decode().strip() for token in held[block].token_ids]
+            assert [label.strip() for label in labels] == texts and "woman" in texts
+    sound = load(recorded_path("half-full-block"))
+    assert not any(
+        build_payload(sound, i, lang="en", mode="recorded")["torn"] for i in range(len(sound.steps))
+    )

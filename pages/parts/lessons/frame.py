@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from core.memory import events as ev
-from core.memory.events import Event
 from core.trace.step import Trace
 from pages.parts.gates import Question, coming, cut
 from pages.parts.lessons import point
@@ -92,6 +89,11 @@ class Frame:
         told = sentence(self.trace, self.index, self.lang)
         return told.headline, told.text
 
+    def seen(self) -> Trace:
+        """The run as far as it may be told: while a question is open, what came before."""
+        hidden = self.asking() and self.asked is None
+        return cut(self.trace, self.place.step) if hidden else self.trace
+
     def points(self) -> list[str]:
         """What is ringed in the stage."""
         if self.place.event is not None:
@@ -101,18 +103,11 @@ class Frame:
         return self.stop.point(Sight(self.trace, self.index, self.lang))
 
 
-def clashes(events: Sequence[Event]) -> bool:
-    """Whether several sequences wrote into one slot: only in a run that breaks the rule on purpose."""
-    slots = [(e.block, e.offset) for e in events if isinstance(e, ev.Write)]
-    return len(slots) != len(set(slots))
-
-
 def stage_payload(frame: Frame) -> dict[str, Any]:
     """The stage's payload for a frame; while a question is open, only of what came before it."""
     asking, asked = frame.asking(), frame.gate()
-    trace, index = frame.trace, frame.index
-    if asking and frame.asked is None:
-        trace, index = cut(trace, frame.place.step), frame.place.step - 1
+    trace = frame.seen()
+    index = min(frame.index, len(trace.steps) - 1)
     payload = build_payload(
         trace,
         index,
@@ -128,7 +123,6 @@ def stage_payload(frame: Frame) -> dict[str, Any]:
     head, text = ("", "") if asking else frame.said()
     payload |= _common(frame) | {"say": {"kind": "lesson", "head": head, "text": text, "also": []}}
     payload["calm"], payload["point"] = True, frame.points()
-    payload["clash"] = clashes(trace.steps[index].events) if trace.steps else False
     if "strips" not in frame.stop.show:
         payload["strips"] = []
     if "chart" not in frame.stop.show:

@@ -95,8 +95,8 @@ def _top_line(state: Study, lang: str) -> None:
             st.markdown(f"**{t(f'lessons.note.{part}', lang)}** {state.lesson.text(part, lang)}")
     if not lecture:
         if st.button(t("lessons.log", lang), icon=":material/list:", key="log") and not _at_quiz(state):
-            way, walks = _way(state)
-            log.show(walks[way.stops[state.place.stop][0]], state, way, lang)
+            frame = _frame(state, lang)
+            log.show(frame.seen(), state, frame.way, lang)
         own.controls(state, lang)
     st.space("stretch")
     if live.run().pending is not None:
@@ -160,6 +160,8 @@ def _act(action: dict[str, Any]) -> None:
         state.place = back(frame.way, state.place, state.pace)
     elif do in ("start", "end"):
         state.place = frame.way.at(0 if do == "start" else len(frame.way.stops) - 1)
+        if do == "start":  # once more, questions and all
+            state.forget()
     elif do == "goto" and isinstance(arg, int):
         state.place = frame.way.near(state.place, arg)
     elif do == "jump" and isinstance(arg, str):

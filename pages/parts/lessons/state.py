@@ -38,6 +38,11 @@ class Study:
         """What the answer before a stop is filed under."""
         return self.id, "live" if self.live else "recorded", stop
 
+    def forget(self) -> None:
+        """Drop what was predicted in this lesson, recorded or live: it asks again."""
+        mine = self.key(0)[:2]
+        self.answers = {key: value for key, value in self.answers.items() if key[:2] != mine}
+
     def open(self, name: str, stop: int = 0) -> None:
         """Go to a stop of a lesson, recorded."""
         self.id, self.live, self.selected = name, False, None
