@@ -89,7 +89,7 @@ def _top_line(state: Study, lang: str) -> None:
             t("lessons.gates", lang), key="gates_switch", on_change=_set, args=("gates", "gates_switch"),
             help=t("lessons.gates.help", lang),
         )  # fmt: skip
-        st.toggle(t("live.lecture", lang), **settings.bind("lecture"))
+        st.toggle(t("lessons.lecture", lang), **settings.bind("lecture"))
     with st.popover(t("lessons.note", lang), icon=":material/sticky_note_2:", key="note"):
         for part in ("ask", "answers", "next"):
             st.markdown(f"**{t(f'lessons.note.{part}', lang)}** {state.lesson.text(part, lang)}")
