@@ -17,6 +17,7 @@ from core.config import EngineConfig
 from core.engine.engine import Engine
 from core.models.loaded import LoadedModel, geometry_of
 from core.models.tokens import Tokens
+from kernels.gpu_model import make_model
 
 
 class Numbers(Tokens):
@@ -37,18 +38,10 @@ class Numbers(Tokens):
 
 def random_model(device: str, dtype: str, layers: int = 30) -> LoadedModel:
     """A Llama of SmolLM2-135M's shape, random weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        hidden_size=576, intermediate_size=1536, num_hidden_layers=layers, num_attention_heads=9,
-        num_key_value_heads=3, vocab_size=49152, max_position_embeddings=8192, tie_word_embeddings=True,
-        initializer_range=0.06, bos_token_id=None, eos_token_id=None, pad_token_id=None,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    module: Any = LlamaForCausalLM(config).to(device, getattr(torch, dtype)).eval()
+    module = make_model(device, getattr(torch, dtype), layers)
     return LoadedModel(
         name="random-135m", sha256="random", model=module, tokens=Numbers(),
-        geometry=geometry_of(config, dtype), eos_token_ids=frozenset(), device=device,
+        geometry=geometry_of(module.config, dtype), eos_token_ids=frozenset(), device=device,
     )  # fmt: skip
 
 

@@ -21,9 +21,9 @@ def prepare(model: LoadedModel) -> None:
     UnsupportedModel, with the numbers, when the paged store would change the model's logits.
 
     A packed product adds up in one chain and rounds about twice as much as a plain one, and what a layer
-    rounds the next ones amplify. So fp32 chains are cut to CHAIN inputs, which rounds as a plain product
-    does, and only the layers are packed that still gain by it: gate, up and the output layer. Of a 16-bit
-    model, whose own rounding is far larger, everything is packed, in whole chains.
+    rounds the next ones amplify. So fp32 chains are cut to CHAIN inputs, which rounds little more than a
+    plain product, and only the layers are packed that still gain by it: gate, up and the output layer. Of a
+    16-bit model, whose own rounding is far larger, everything is packed, in whole chains.
     """
     with model.lock:
         if getattr(model.model, "kvpool_ready", False):
