@@ -34,7 +34,16 @@ QUERY_ROWS = (
 
 
 def slot_table(cache_view: Tensor) -> tuple[Tensor, int] | None:
-    """A layer's view as ([rows, Hkv * D], rows a block), or None where its strides do not allow it."""
+    """A layer's view as ([rows, Hkv * D], rows a block), or None where its strides do not allow it.
+
+    Worked out once a view and kept on it: every layer of every step asks four times.
+    """
+    if not hasattr(cache_view, "_slot_table"):
+        cache_view._slot_table = _slot_table(cache_view)  # type: ignore[attr-defined]
+    return cache_view._slot_table  # type: ignore[attr-defined]
+
+
+def _slot_table(cache_view: Tensor) -> tuple[Tensor, int] | None:
     num_blocks, block_size, heads, dim = cache_view.shape
     width, stride = heads * dim, cache_view.stride()
     dense = stride[3] == 1 and stride[2] == dim and (block_size == 1 or stride[1] == width)
@@ -95,6 +104,8 @@ def attention_cpu(
         check_blocks(batch, k_cache.shape[0])
         plan = make_plan(batch, step, window, q.shape[1], heads, dim, keys.shape[0] * heads)
         batch.plans[name] = plan
+    if plan.alone is not None and softcap is None and sinks is None:
+        return _alone(q, keys.view(-1, dim), values.view(-1, dim), plan.alone, scale)
     out = torch.zeros_like(q) if plan.idle else torch.empty_like(q)
     if plan.decode is not None:
         _decode(q, keys.view(-1, dim), values.view(-1, dim), plan.decode, out, scale, softcap, sinks)
@@ -125,9 +136,6 @@ def _decode(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> None:
-    if d.alone is not None and softcap is None and sinks is None:
-        out[d.tokens] = _decode_alone(q if d.whole else q[d.tokens], keys, values, d.alone, scale)
-        return
     rows = q if d.whole else q.index_select(0, d.tokens)  # [B, Hq, D]
     _score(rows, keys, d, scale)
     if softcap is not None:
@@ -139,10 +147,12 @@ def _decode(
     out.index_copy_(0, d.tokens, result.view(rows.shape))
 
 
-def _decode_alone(q: Tensor, keys: Tensor, values: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """One sequence and a short context: calls cost more than copies, so gather. q: [1, Hq, D]."""
+def _alone(q: Tensor, keys: Tensor, values: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """One token over a short context: calls cost more than copies, so gather. q: [1, Hq, D]."""
     kv_heads, n = rows.shape
-    k, v = (table.index_select(0, rows.view(-1)).view(1, kv_heads, n, -1) for table in (keys, values))
+    flat = rows.view(-1)
+    k = keys.index_select(0, flat).view(1, kv_heads, n, -1)
+    v = values.index_select(0, flat).view(1, kv_heads, n, -1)
     result = F.scaled_dot_product_attention(q[:, :, None], k, v, scale=scale, enable_gqa=True)
     return result.view(q.shape)
 

@@ -47,7 +47,6 @@ class Decode:
     bias: Tensor | None  # flat: 0 or -inf; None where nothing is padded
     scores: Tensor  # flat
     weights: Tensor  # flat
-    alone: Tensor | None = None  # [Hkv, n] head rows, where there is but one sequence and it is short
     sampled: Tensor | None = None  # the scores as a sparse [B * Hq, head table] matrix
 
 
@@ -68,6 +67,7 @@ class Plan:
     decode: Decode | None
     prefills: list[Prefill]
     idle: bool  # some rows read nothing: the output starts as zeros
+    alone: Tensor | None = None  # [Hkv, n] head rows, where the step is one token over a short context
 
 
 def make_plan(
@@ -81,6 +81,8 @@ def make_plan(
     plan = Plan(None, prefills, len(live) < batch.num_seqs)
     if decode:
         plan.decode = _decode(batch, decode, starts, step, window, query_heads, kv_heads, dim, size)
+        if batch.num_tokens == batch.num_seqs == 1 and plan.decode.groups[0].n <= ALONE_KEYS:
+            plan.alone = plan.decode.groups[0].rows.view(kv_heads, -1)
     return plan
 
 
@@ -153,7 +155,6 @@ def _decode(
         bias=torch.zeros(flat).masked_fill_(padded, float("-inf")) if bool(padded.any()) else None,
         scores=torch.zeros(flat),
         weights=torch.empty(flat),
-        alone=rows[0] if len(members) == 1 and n <= ALONE_KEYS else None,
     )
 
 

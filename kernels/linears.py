@@ -7,22 +7,23 @@ that the inner loop wants, the same product reads memory in one stream:
 
 Layers that read the same input are packed as one (q, k, v; gate, up): fewer calls, longer streams. The
 first of them to be called computes for all, the others take their part. A 16-bit model on a CPU without
-16-bit products is packed in fp32: the weights are the same numbers, and each output is rounded once. Up to
-1 GiB of weights stay beside that copy, for steps of a single row: they are half as long to read.
+16-bit products is packed in fp32: the weights are the same numbers, and each output is rounded once.
+
+Steps of a single row read plain weights where that is faster: 16-bit ones, half as long as their fp32 copy,
+and small ones, where the call costs more than the memory. Up to 1 GiB of weights are kept for it.
 
 What is packed depends on the types, on what the processor offers and on the comparison of every group with
-`F.linear` on fixed inputs, never on a clock: two processes compute the same bits. A packed product also
-gives a row the same bits whatever other rows are computed with it, which a plain one does not; in exchange
-it adds up in one chain and rounds about twice as much (fp32, 576 inputs: 4.3e-7 against 2.5e-7, root mean
-square, outputs near 1); in chains of at most 200 inputs (``chain``) it rounds as much as a plain one.
+`F.linear` on fixed inputs, never on a clock: two processes compute the same bits. A packed product gives a
+row the same bits whatever other rows are computed with it, which a plain one does not. In one chain it rounds
+about twice as much as a plain one; in short chains (``chain``, see chains.py) less than a plain one.
 Memory: the packed copy replaces the plain one, unless the weight is used elsewhere too (an output layer
-tied to the embedding). The operators are private to torch: where they are missing or refuse, the model
-stays as it was, with the reason.
+tied to the embedding) or a single row is faster on it. The operators are private to torch: where they are
+missing or refuse, the model stays as it was, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,11 +31,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.chains import Chains
+
 ROWS = (1, 5)  # row counts at which packed and plain are compared
 HINT = 32  # rows that oneDNN lays the weight out for; measured best or equal from 1 to 128 rows
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
-WIDENED = 1 << 30  # bytes of 16-bit weights up to which they are kept beside their fp32 copies
+KEPT = 1 << 30  # bytes of plain weights up to which they are kept beside the packed ones, for single rows
+SMALL = 3 << 19  # numbers of a weight; below, a plain product of a single row is no slower than a packed one
 Group = list[tuple[str, nn.Linear]]  # layers that read the same input, with their names
 
 
@@ -48,15 +52,34 @@ class PackReport:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A weight [out, in] in oneDNN's blocked order: every output is one chain of sums."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    @classmethod
+    def pack(cls, weight: Tensor, bias: Tensor | None) -> Whole:
+        """RuntimeError or AttributeError where this torch or processor cannot."""
+        return cls(torch.ops.mkldnn._reorder_linear_weight(weight, HINT), bias)
+
+    def product(self, x: Tensor) -> Tensor:
+        """x: [rows, in] -> [rows, out]."""
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+    def dense(self) -> Tensor:
+        """The weight [out, in], bit by bit."""
+        return self.weight.to_dense()
+
+
 @dataclass(slots=True)
 class Packed:
     """Weights of one or several layers that share their input, as one packed matrix."""
 
-    weights: list[Tensor]  # one, or one for each stretch of the inputs
-    bias: Tensor | None
+    matrix: Whole | Chains
     compute: torch.dtype
     sizes: list[int]
-    chain: int  # inputs a stretch
     names: list[str] = field(default_factory=list)
     seen: Tensor | None = None
     parts: tuple[Tensor, ...] = ()
@@ -64,12 +87,8 @@ class Packed:
 
     def product(self, x: Tensor) -> Tensor:
         """x: [..., in] -> [..., sum(sizes)] in the dtype of x."""
-        linear = torch.ops.mkldnn._linear_pointwise
-        first, *others = x.to(self.compute).split(self.chain, -1)
-        y = linear(first, self.weights[0], self.bias, "none", [], "")
-        for part, weight in zip(others, self.weights[1:], strict=True):
-            y = linear.binary(part, y, weight, None, "add")
-        return y.to(x.dtype)
+        y = self.matrix.product(x.reshape(-1, x.shape[-1]).to(self.compute))
+        return y.view(*x.shape[:-1], y.shape[-1]).to(x.dtype)
 
     def part(self, index: int, x: Tensor) -> Tensor:
         """Layer ``index``'s output. Computed for all on the first call with ``x``, dropped after the last."""
@@ -112,7 +131,7 @@ def storage(dtype: torch.dtype) -> torch.dtype:
 def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None) -> Packed:
     """Pack a group's weights. RuntimeError or AttributeError where this torch or this CPU cannot.
 
-    ``chain``: at most so many products are added up in one chain; equal stretches of the inputs, then.
+    ``chain``: at most about so many products are added up in one chain.
     """
     weight = torch.cat([m.weight.detach() for _, m in layers]).to(stored)
     biases = [m.bias for _, m in layers]
@@ -120,13 +139,8 @@ def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None) ->
     if any(b is not None for b in biases):
         rows = [torch.zeros(m.out_features) if m.bias is None else m.bias.detach() for _, m in layers]
         bias = torch.cat([r.to(stored) for r in rows])
-    inputs = weight.shape[1]
-    stretch = -(-inputs // -(-inputs // (chain or inputs)))
-    packed = [
-        torch.ops.mkldnn._reorder_linear_weight(part.contiguous(), HINT) for part in weight.split(stretch, 1)
-    ]
-    sizes = [m.out_features for _, m in layers]
-    return Packed(packed, bias, stored, sizes, stretch, [name for name, _ in layers])
+    matrix = Chains.pack(weight, bias, chain) if chain else Whole.pack(weight, bias)
+    return Packed(matrix, stored, [m.out_features for _, m in layers], [name for name, _ in layers])
 
 
 def _agrees(packed: Packed, layers: Group, rows: int) -> bool:
@@ -165,47 +179,48 @@ def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool, 
 
 
 def _few_or_many(layer: nn.Linear, x: Tensor) -> Tensor:
-    """One row: memory decides, and 16-bit weights are half as long. More: arithmetic does, so fp32."""
+    """One row goes to the plain weights, more to the packed ones."""
     if x.numel() == layer.in_features:
         return F.linear(x, layer.weight, layer.bias)
     packed, index = layer.packed
     return packed.part(index, x)
 
 
-def pack_linears(
-    model: nn.Module,
-    *,
-    keep_dense: bool = False,
-    only: Callable[[str], bool] = lambda name: True,
-    chain: int | None = None,
-) -> PackReport:
+def pack_linears(model: nn.Module, *, keep_dense: bool = False, chain: int | None = None) -> PackReport:
     """Let the model's `nn.Linear` layers on the CPU run on packed weights, where that is right.
 
-    Other layers (GPT-2's Conv1D, embeddings) are left alone, and so are groups with a layer whose name
-    ``only`` refuses. ``keep_dense`` keeps the plain weights too. Hold the model's lock. Packing a model
-    twice packs what is still plain.
+    Other layers (GPT-2's Conv1D, embeddings) are left alone. ``keep_dense`` keeps the plain weights too;
+    ``chain`` is the most products that an output adds up in one chain. Hold the model's lock. Packing a
+    model twice packs what is still plain.
     """
     shared = {
         p.data_ptr() for m in model.modules() if type(m) is not nn.Linear for p in m.parameters(recurse=False)
     }
     reasons: dict[str, None] = {}  # in order, each once
-    widened = sum(m.weight.nbytes for layers in groups(model) for _, m in layers)
+    todo = [layers for layers in groups(model) if not any("packed" in m.__dict__ for _, m in layers)]
+    keep = sum(_bytes(layers) for layers in todo if _plain_row(layers)) <= KEPT
     packed_layers = plain_layers = size = 0
     with torch.inference_mode():
-        for layers in list(groups(model)):
-            if any("packed" in m.__dict__ for _, m in layers):
-                continue
-            wanted = all(only(name) for name, _ in layers)
-            packed = _try(layers, chain) if wanted else "some layers are to stay plain"
+        for layers in todo:
+            packed = _try(layers, chain)
             if isinstance(packed, str):
                 reasons[packed] = None
                 plain_layers += len(layers)
                 continue
-            one_row = widened <= WIDENED and packed.compute != layers[0][1].weight.dtype
-            _install(packed, layers, shared, keep_dense, one_row)
+            _install(packed, layers, shared, keep_dense, keep and _plain_row(layers))
             packed_layers += len(layers)
             size += packed.compute.itemsize * layers[0][1].in_features * sum(packed.sizes)
     return PackReport(packed_layers, plain_layers, size, "; ".join(reasons) or None)
+
+
+def _bytes(layers: Group) -> int:
+    return sum(m.weight.nbytes for _, m in layers)
+
+
+def _plain_row(layers: Group) -> bool:
+    """Whether a single row is faster on the plain weights."""
+    widened = storage(layers[0][1].weight.dtype) != layers[0][1].weight.dtype
+    return widened or sum(m.weight.numel() for _, m in layers) < SMALL
 
 
 def unpack(model: nn.Module) -> int:
@@ -218,8 +233,9 @@ def unpack(model: nn.Module) -> int:
         packed, index = layer.__dict__.pop("packed")
         del layer.forward
         if layer.weight.is_meta:
-            whole = dense.setdefault(id(packed), torch.cat([w.to_dense() for w in packed.weights], 1))
-            part = whole.split(packed.sizes)[index].to(layer.weight.dtype).clone()
+            if id(packed) not in dense:
+                dense[id(packed)] = packed.matrix.dense()
+            part = dense[id(packed)].split(packed.sizes)[index].to(layer.weight.dtype).clone()
             layer.weight = nn.Parameter(part, requires_grad=False)
         count += 1
     return count

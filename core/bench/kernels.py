@@ -145,6 +145,7 @@ def _linear_layers(rows: int, dtype: object) -> dict[str, float]:
     import torch
     from torch import nn
 
+    from core.engine.prepare import CHAIN
     from kernels import pack_linears
 
     class Layer(nn.Module):
@@ -165,7 +166,7 @@ def _linear_layers(rows: int, dtype: object) -> dict[str, float]:
     # Several layers, so that weights come from memory as in a whole model, not from the processor's cache.
     plain = [Layer().to(dtype).eval() for _ in range(8)]
     packed = [Layer().to(dtype).eval() for _ in range(8)]
-    pack_linears(nn.ModuleList(packed))
+    pack_linears(nn.ModuleList(packed), chain=CHAIN if dtype == torch.float32 else None)
     x = torch.randn(rows, 576).to(dtype)
     took = interleave(
         {"plain": lambda: [m(x) for m in plain], "packed": lambda: [m(x) for m in packed]}, rounds=9
