@@ -1,4 +1,4 @@
-"""``record``: run a scenario on its real model and save it as a lesson."""
+"""``record``: run a scenario on its real model and save it as a lesson; or make what a page opens with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 from core.cli.errors import CommandError, UsageError
 from core.cli.options import load_model
 from core.cli.text import fit
+from core.models.registry import DEFAULT_MODEL
 from core.scenarios import LESSONS, SCENARIOS, Scenario, recorded_path
 from core.trace import save, verify
 from core.trace.step import Trace
+
+PAGES = {  # what two pages open with; not traces
+    "kernel-page": "one decode step with its tensors, for the kernel page",
+    "race": "the race that the race page is set to when it opens",
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -21,7 +27,7 @@ def add_parser(commands: Any) -> None:
         help="record a scenario",
         description="Run scenarios on their real models and save their traces.",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help='a scenario, or "list"')
+    parser.add_argument("name", nargs="?", metavar="NAME", help='a scenario, a page, or "list"')
     parser.add_argument("--all", action="store_true", help="every scenario")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help=f"instead of {LESSONS.name}/NAME.kvtrace.json.gz"
@@ -37,7 +43,11 @@ def execute(args: argparse.Namespace) -> int:
         columns = max(map(len, SCENARIOS))
         for scenario in SCENARIOS.values():
             print(f"{fit(scenario.name, columns)}  {scenario.model:<21}  {scenario.title_en}")
+        for name, what in PAGES.items():
+            print(f"{fit(name, columns)}  {DEFAULT_MODEL:<21}  {what}")
         return 0
+    if args.name in PAGES and not args.all:
+        return _record_page(args)
     for scenario in _chosen(args):
         trace = record(scenario, device=args.device, accept_terms=args.accept_terms)
         _check(scenario, trace)
@@ -46,6 +56,24 @@ def execute(args: argparse.Namespace) -> int:
         print(
             f"{scenario.name}: {len(trace.steps)} steps, {path.stat().st_size / 1024:.1f} KB in {path.name}"
         )
+    return 0
+
+
+def _record_page(args: argparse.Namespace) -> int:
+    """Make a page's recording again, and read it back. ``--trace`` names another file here too."""
+    from core.compare import race_file
+    from core.engine import peek_file
+
+    model = load_model(DEFAULT_MODEL, device=args.device, accept_terms=args.accept_terms)
+    if args.name == "race":
+        path: Path = args.trace or race_file.RACE_FILE
+        race_file.save_race(race_file.record_race(model), path)
+        said = f"{len(race_file.load_race(path).results)} strategies"
+    else:
+        path = args.trace or peek_file.PEEK_FILE
+        peek_file.save_peek(peek_file.record_peek(model), path)
+        said = "layers " + ", ".join(map(str, peek_file.load_peek(path).layers))
+    print(f"{args.name}: {said}, {path.stat().st_size / 1024:.1f} KB in {path.name}")
     return 0
 
 
@@ -71,7 +99,7 @@ def _chosen(args: argparse.Namespace) -> list[Scenario]:
             raise UsageError("--trace names one file; with --all each scenario has its own.")
         return list(SCENARIOS.values())
     if args.name not in SCENARIOS:
-        raise UsageError(f"there is no scenario {args.name!r}; there are {', '.join(SCENARIOS)}.")
+        raise UsageError(f"there is no scenario {args.name!r}; there are {', '.join([*SCENARIOS, *PAGES])}.")
     return [SCENARIOS[args.name]]
 
 

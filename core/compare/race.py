@@ -7,13 +7,12 @@ seconds are measured. Every request generates exactly as many tokens as the work
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from core.compare.contenders import PagedRunner, RaceRequest, StrategyRunner, Tick
+from core.compare.race_result import Progress, RaceResult, compare_texts
 from core.compare.workload import Drawn, Lengths, draw
 
 if TYPE_CHECKING:
@@ -29,49 +28,6 @@ CONTENDERS = (
     "grow by one",
     "reserve max",
 )
-
-
-class Progress(NamedTuple):
-    """How far a race is: contender ``number`` (from 0) of ``total``, tokens generated of those to be
-    generated."""
-
-    strategy: str
-    number: int
-    total: int
-    tokens: int
-    all_tokens: int
-    running: int
-
-
-@dataclass(slots=True, kw_only=True)
-class RaceResult:
-    """One contender. Seconds are measured; everything else depends on the workload and the strategy alone."""
-
-    strategy: str
-    seconds: float = 0.0
-    steps: int = 0
-    generated: int = 0  # tokens
-    peak: int = 0  # requests at once
-    mean: float = 0.0  # requests at once, by time
-    first_token: list[float] = field(default_factory=list)  # seconds from arrival, by request
-    waited: int = 0  # requests waiting, summed over steps
-    copied_bytes: int = 0
-    preempted: int = 0
-    stopped: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, tuple[int, ...]] = field(default_factory=dict)  # token ids by sequence
-    timeline: list[tuple[float, int]] = field(default_factory=list)  # (seconds, requests running)
-    same_texts: bool | None = None  # as the first contender's
-    complete: bool = False  # False when the race was stopped in the middle
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Generated tokens, prompts not counted."""
-        return self.generated / self.seconds if self.seconds else 0.0
-
-    @property
-    def first_token_mean(self) -> float:
-        """Mean seconds from arrival to first token."""
-        return statistics.fmean(self.first_token) if self.first_token else 0.0
 
 
 class Race:
@@ -128,10 +84,19 @@ class Race:
                     progress(self._progress(lap, tick.running))
                 active = [lap for lap in active if not lap.runner.done]
             self.results.extend(lap.finish() for lap in laps)
-        first = self.results[0].texts if self.results else {}
-        for result in self.results:
-            result.same_texts = result.texts == first if result.complete else None
+        compare_texts(self.results)
         return self.results
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The workload and the budget in numbers; prompt and new are mean tokens."""
+        count = len(self.requests)
+        return {
+            "requests": count, "slots": self.slots, "max_len": self.max_model_len,
+            "bytes": self.slots * self.model.geometry.bytes_per_token,
+            "prompt": sum(len(r.prompt) for r in self.requests) / count,
+            "new": sum(r.new for r in self.requests) / count,
+        }  # fmt: skip
 
     def _progress(self, lap: _Lap, running: int) -> Progress:
         name, all_tokens = lap.result.strategy, sum(r.new * r.n for r in self.requests)

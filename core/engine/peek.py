@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from core.engine.batch import pack
-from core.engine.bridge import forward
 from core.engine.plan import Scheduled, StepPlan
 from core.engine.store import KVStore
 from kernels import PagedBatch
@@ -54,6 +53,8 @@ def peek(model: LoadedModel, store: KVStore, plan: StepPlan, layer: int) -> Peek
 
     ValueError when the step computed nothing or the model has no such layer.
     """
+    from core.engine.bridge import forward  # transformers: a recorded peek does without
+
     if not 0 <= layer < model.geometry.layers:
         raise ValueError(f"layer {layer}: the model has the layers 0 to {model.geometry.layers - 1}.")
     if not plan.scheduled:

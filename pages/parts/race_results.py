@@ -13,7 +13,7 @@ from pages.parts.say import strategy_name
 from pages.parts.words import t
 
 if TYPE_CHECKING:
-    from core.compare.race import RaceResult
+    from core.compare.race_result import RaceResult
 
 CONFIG = {"displayModeBar": False}
 # What each of the five bar charts shows of a result, and how it is written.

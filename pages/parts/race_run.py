@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import streamlit as st
 
+from core.compare.race_file import OPENING
 from core.compare.workload import KINDS, Drawn, draw, read_requests
 
 if TYPE_CHECKING:
-    from core.compare.race import Progress, RaceResult
+    from core.compare.race_result import Progress, RaceResult
 
 _log = logging.getLogger("paged_kv")
 # Names only: importing core.compare.race would import torch before the first picture.
@@ -30,20 +31,19 @@ Phase = Literal["idle", "queued", "running", "done", "stopped", "failed"]
 
 @dataclass(slots=True)
 class Choices:
-    """The workload and the budget. ``megabytes`` of keys and values; ``scale`` of the lengths, in per cent;
-    ``rate``: arrivals a step (0: all at once)."""
+    """The workload and the budget, as in ``RaceSetting``; a new tab has those of the recorded race."""
 
     source: str = "drawn"  # or "file"
-    workload: str = "sharegpt"
-    count: int = 10
-    scale: int = 6
-    rate: float = 0.0
-    seed: int = 0
-    system_tokens: int = 16
-    megabytes: float = 15.0
-    max_len: int = 128
-    block_size: int = 16
-    contenders: tuple[str, ...] = ("reserve max", "reserve power of two", "exact", "doubling", "paged")
+    workload: str = OPENING.workload
+    count: int = OPENING.count
+    scale: int = OPENING.scale
+    rate: float = OPENING.rate
+    seed: int = OPENING.seed
+    system_tokens: int = OPENING.system_tokens
+    megabytes: float = OPENING.megabytes
+    max_len: int = OPENING.max_len
+    block_size: int = OPENING.block_size
+    contenders: tuple[str, ...] = OPENING.contenders
     file: tuple[Drawn, ...] = ()
     file_name: str = ""
 
@@ -164,13 +164,7 @@ def _race(job: _Job, stop: threading.Event, write: Callable[..., None]) -> None:
         job.model, requests, kv_bytes=job.kv_bytes, max_model_len=job.max_len, block_size=job.block_size,
         contenders=job.contenders,
     )  # fmt: skip
-    facts = {
-        "requests": len(requests), "slots": race.slots, "max_len": job.max_len,
-        "bytes": race.slots * job.model.geometry.bytes_per_token,
-        "prompt": sum(len(r.prompt) for r in requests) / len(requests),
-        "new": sum(r.new for r in requests) / len(requests),
-    }  # fmt: skip
-    write(phase="running", results=[], facts=facts)
+    write(phase="running", results=[], facts=race.facts)
 
     def told(progress: Progress) -> None:
         write(progress=progress, results=list(race.results))
