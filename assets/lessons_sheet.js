@@ -51,6 +51,9 @@ function press(sheet, event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   const path = event.composedPath().filter((node) => node instanceof Element);
   if (path.some((node) => node.matches(TYPING))) return;
+  const { gate } = sheet.data;
+  const option = gate && !gate.result && gate.kind === "choice" && /^[1-9]$/.test(event.key) && gate.options[Number(event.key) - 1];
+  if (option) return send(sheet, "predict", option.id);
   const does = { ArrowRight: "step", PageDown: "step", ArrowLeft: "back", PageUp: "back", Home: "start", End: "end" }[event.key];
   if (!does) return;
   event.preventDefault();
@@ -101,15 +104,24 @@ function question(sheet, gate) {
   const label = (answer) => gate.options.find((one) => one.id === answer)?.label ?? String(answer);
   if (gate.result) {
     const { answer, truth, correct, text } = gate.result;
-    box.append(make("span", "told you", W.predicted.replace("{answer}", label(answer))));
+    box.append(make("span", "told you", correct === null ? W.unanswered : W.predicted.replace("{answer}", label(answer))));
     box.append(make("span", "told truth", W.was_so.replace("{truth}", label(truth))));
-    box.append(make("span", "told", `${correct ? W.right : W.wrong}${sheet.data.lang === "zh" ? "。" : ". "}${text}`));
+    const verdict = correct === null ? "" : `${correct ? W.right : W.wrong}${sheet.data.lang === "zh" ? "。" : ". "}`;
+    if (verdict || text) box.append(make("span", "told", verdict + text));
     return box;
   }
   if (gate.kind === "block") box.append(make("span", "hint", W.pick));
-  else gate.options.forEach((one) => box.append(button(sheet, one.label, "option", "predict", one.id)));
+  else gate.options.forEach((one, place) => box.append(option(sheet, one, place + 1)));
   box.append(button(sheet, W.skip, "skip", "step"));
   return box;
+}
+
+/** An answer with the key that chooses it. */
+function option(sheet, one, cap) {
+  const node = button(sheet, one.label, "option", "predict", one.id);
+  node.setAttribute("aria-keyshortcuts", cap);
+  node.prepend(make("kbd", "cap", cap));
+  return node;
 }
 
 /** One of several drawings: which one is on the screen. It stays chosen while the same ones are offered. */

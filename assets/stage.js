@@ -70,6 +70,7 @@ function arrive(stage, data) {
   stage.near = data.near || {};
   stage.waiting = 0;
   if (data.index >= data.last && !data.can_step && !data.busy) stage.playing = false;
+  if (data.gate && !data.gate.result) stage.playing = false; // a question waits for an answer, or for a step by hand
   if (stage.client && !stage.attached) attach(stage);
   place(stage, data);
   if (stage.queue.length && !data.busy) {

@@ -84,7 +84,7 @@ function drawTop(top, data, W, stage) {
   top.step.classList.toggle("busy", data.busy);
   setText(top.jumpLabel, W("jump"));
   drawChips(top, data, W, stage.send);
-  setText(top.at, W("at", { k: data.index, n: data.last }));
+  setText(top.at, W(data.run ? "at_run" : "at", { ...data.run, k: data.index, n: data.last }));
   top.at.title = W("keys");
   drawSentence(top, data, W, stage);
 }
@@ -167,15 +167,15 @@ function drawGate(box, data, W, stage) {
   if (!gate) return;
   if (gate.result) {
     const result = gate.result;
-    const verdict = (result.also || W(result.correct ? "right" : "wrong")) + (data.lang === "zh" ? "。" : ".");
-    const reason = result.text ? ` ${result.text}` : "";
+    const unanswered = result.correct === null;
+    const verdict = unanswered ? "" : (result.also || W(result.correct ? "right" : "wrong")) + (data.lang === "zh" ? "。" : ".");
     const said = [
-      ["you", W("predicted", { answer: optionLabel(gate, result.answer) })],
+      ["you", unanswered ? W("unanswered") : W("predicted", { answer: optionLabel(gate, result.answer) })],
       ["truth", W("was_so", { truth: optionLabel(gate, result.truth) })],
-      [result.correct ? "right" : "wrong", `${verdict}${reason}`],
-    ];
+      [result.correct ? "right" : "wrong", `${verdict} ${result.text}`.trim()],
+    ].filter(([, text]) => text);
     each(box, said, () => make("button"), (node, [name, text]) => {
-      setAttrs(node, { class: `told ${name}`, disabled: "" });
+      setAttrs(node, { class: `told ${name}`, disabled: "", "aria-keyshortcuts": null });
       setText(node, text);
       node.onclick = null;
     });
@@ -185,9 +185,11 @@ function drawGate(box, data, W, stage) {
   const hint = gate.kind === "block" ? [{ hint: W("pick") }] : [];
   const items = [...hint, ...options, { skip: W("skip") }];
   each(box, items, () => make("button"), (node, item) => {
+    const cap = options.indexOf(item) + 1; // the key that chooses it; 0: none
     const chosen = gate.answer != null && gate.answer === item.id;
     setAttrs(node, { class: item.hint ? "hint" : item.skip ? "skip" : `option${chosen ? " chosen" : ""}`, disabled: item.hint ? "" : null });
-    setText(node, item.hint || item.skip || item.label);
+    setAttrs(node, { "aria-keyshortcuts": cap || null });
+    node.replaceChildren(...(cap ? [make("kbd", "cap", cap)] : []), item.hint || item.skip || item.label);
     node.onclick = item.hint ? null : () => (item.skip ? stage.send("step") : stage.send("predict", item.id));
   });
 }

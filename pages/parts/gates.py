@@ -50,8 +50,11 @@ class Question:
             return isinstance(answer, int) and not isinstance(answer, bool) and answer >= 0
         return any(answer == option and type(answer) is type(option) for option, _ in self.options)
 
-    def payload(self, name: str, answer: Answer | None = None) -> dict[str, Any]:
-        """The question as the stage draws it; with ``answer``: prediction and truth side by side."""
+    def payload(self, name: str, answer: Answer | None = None, *, told: bool = False) -> dict[str, Any]:
+        """The question as the stage draws it; with ``answer``: prediction and truth side by side.
+
+        ``told``: the truth was asked for without a prediction; then "answer" and "correct" are None.
+        """
         asked: dict[str, Any] = {
             "id": name,
             "question": self.question,
@@ -59,14 +62,14 @@ class Question:
             "options": [{"id": option, "label": label} for option, label in self.options],
             "answer": answer,
         }
-        if answer is not None:
+        if answer is not None or told:
             asked["result"] = {
                 "answer": answer,
                 "truth": self.truth,
-                "correct": self.is_right(answer),
+                "correct": None if answer is None else self.is_right(answer),
                 "text": self.because,
             }
-            if answer != self.truth and self.is_right(answer):
+            if answer is not None and answer != self.truth and self.is_right(answer):
                 asked["result"]["also"] = self.also
         return asked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -90,8 +91,9 @@ def test_while_a_question_is_open_nothing_of_the_step_is_shown() -> None:
 
 def test_a_lesson_begun_again_asks_again() -> None:
     one = Study("copy-on-write", answers={("copy-on-write", "recorded", 1): 3, ("sharing", "recorded", 1): 2})
+    one.quiz = {"quiz_copy-on-write_0": 2, "quiz_sharing_0": 1}
     one.forget()
-    assert one.answers == {("sharing", "recorded", 1): 2}
+    assert one.answers == {("sharing", "recorded", 1): 2} and one.quiz == {"quiz_sharing_0": 1}
 
 
 def test_after_the_answer_prediction_and_truth_stand_side_by_side() -> None:
@@ -106,11 +108,29 @@ def test_after_the_answer_prediction_and_truth_stand_side_by_side() -> None:
     assert "Copy-on-write" in payload["say"]["head"] and payload["point"]
 
 
-@pytest.mark.parametrize("more", ({"skipped": True}, {"gates": False}))
-def test_without_an_answer_the_step_is_shown_without_a_result(more: dict[str, bool]) -> None:
-    shown = frame("copy-on-write", Place(1, 1), **more)
-    payload = stage_payload(shown)
+def test_without_questions_the_step_is_shown_without_a_result() -> None:
+    payload = stage_payload(frame("copy-on-write", Place(1, 1), gates=False))
     assert payload["gate"] is None and payload["index"] == 1 and payload["say"]["text"]
+
+
+@pytest.mark.parametrize("place", (Place(1, 1), Place(2, 2)))
+def test_a_question_passed_by_tells_its_answer(place: Place) -> None:
+    told = frame("copy-on-write", place, skipped=True)
+    payload = stage_payload(told)
+    assert not told.asking() and payload["index"] == place.step and payload["say"]["text"]
+    result, answered = payload["gate"]["result"], stage_payload(replace(told, skipped=False, given=3))
+    assert (result["answer"], result["correct"]) == (None, None)
+    truth = answered["gate"]["result"]
+    assert (result["truth"], result["text"]) == (truth["truth"], truth["text"])
+    assert place.stop == 1 or result["text"], "this caption does not say why"
+
+
+def test_which_of_several_runs_is_on_the_screen() -> None:
+    several = ("half-full-block", "no-copy-on-write", "full-block")
+    one = frame("copy-on-write", Place(4, 0))
+    assert stage_payload(one)["run"] == {"r": 3, "of": len(several)}
+    assert stage_payload(frame("copy-on-write", Place(1, 1), given=3))["run"]["r"] == 1
+    assert stage_payload(frame("paged-attention", Place(0, 0)))["run"] is None
 
 
 def test_between_stops_the_step_speaks_for_itself_and_events_one_at_a_time() -> None:
@@ -139,6 +159,16 @@ def test_a_live_run_locates_stops_as_it_grows() -> None:
     trace.steps = steps
     located = [at for _, at in runs.live_way(one, trace, open_=False).stops]
     assert located[:3] == [0, 1, 2] and located[3] is None
+
+
+def test_stops_about_other_rules_are_not_looked_for_in_ones_own_run() -> None:
+    one, trace = lesson("sharing-rules"), run("half-full-block", 4, [list(range(10))])
+    located = [at for _, at in runs.live_way(one, trace, open_=False).stops]
+    assert [stop.run for stop in one.stops[:4]] == ["half-full-block", "answers-append-only"] * 2
+    assert located == [0, None, 1, None, None]
+    assert set(runs.own(one, trace)) == {"half-full-block"}
+    assert set(runs.own(lesson("running-dry"), trace)) == {"pool-runs-dry"}
+    assert set(runs.own(lesson("copy-on-write"), trace)) == {"half-full-block", "full-block"}
 
 
 def test_the_log_filters_by_kind_and_sequence() -> None:

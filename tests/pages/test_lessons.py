@@ -15,7 +15,8 @@ from pages.parts import gates
 from pages.parts.gates import Question, coming, numbers_near
 from pages.parts.lessons import LESSON_IDS, lesson
 from pages.parts.lessons.lesson import Lesson, Stop
-from pages.parts.lessons.quiz import order, questions
+from pages.parts.lessons.quiz import numbered, order, questions
+from pages.parts.lessons.runs import own
 from pages.parts.words import LANGUAGES, vocabulary
 from tests.pages.lesson_runs import prompts_for, run
 
@@ -272,6 +273,34 @@ def test_without_copy_on_write_only_the_last_writer_is_right(recorded: dict[str,
     assert min(lost) > 1.0 and last < 1e-3
     text = lesson("copy-on-write").caption(stop, trace, 1, "en")
     assert "logits of A and B change" in text and f"{max(lost):.1f}" in text
+
+
+@pytest.mark.parametrize("block_size", (1, 2, 3, 4, 5, 8))
+@pytest.mark.parametrize("length", (4, 5, 8, 12))
+@pytest.mark.parametrize("name", [name for name in LESSON_IDS if lesson(name).own])
+def test_questions_at_the_end_take_the_numbers_of_ones_own_run(
+    name: str, length: int, block_size: int
+) -> None:
+    """What is asked of an own run is true of it, in both languages; what it has no step for is not asked."""
+    one = lesson(name)
+    scenario = one.stops[0].run
+    blocks = -(-(length + 14) // block_size) if name == "running-dry" else 256 // block_size
+    trace = run(scenario, block_size, prompts_for(scenario, length), blocks=blocks)
+    by_lang = {lang: numbered(one, own(one, trace), lang) for lang in LANGUAGES}
+    assert [number for number, _ in by_lang["zh"]] == [number for number, _ in by_lang["en"]]
+    for (_, zh), (_, en) in zip(by_lang["zh"], by_lang["en"], strict=True):
+        check(zh)
+        assert zh.truth == en.truth and zh.because and en.because
+
+
+def test_a_question_names_the_block_of_ones_own_run() -> None:
+    one = lesson("copy-on-write")
+    trace = run("half-full-block", 5, [list(range(8))])
+    source = next(e.source for e in trace.steps[1].events if isinstance(e, ev.Copy))
+    asked = dict(numbered(one, own(one, trace), "en"))
+    assert f"share block {source}," in asked[0].question and "A block has 5 slots" in asked[2].question
+    full = run("half-full-block", 4, [list(range(8))])
+    assert 0 not in dict(numbered(one, own(one, full), "en")), "no copy there, nothing to ask about it"
 
 
 # -- questions by themselves ---------------------------------------------------------------------------------

@@ -127,13 +127,15 @@ def _which_copied(sight: Sight) -> Question:
     )
 
 
-def _prompt_length(sight: Sight) -> Question:
-    """Which prompt length never makes a copy under this block size?"""
+def _prompt_length(sight: Sight) -> Question | None:
+    """Which prompt length never makes a copy under this block size? With blocks of one slot: every one."""
     size = sight.size
+    if size == 1:
+        return None
     prompt = len(sight.trace.requests[0].prompt_token_ids)
     truth = -(-prompt // size) * size
     wrong = [n for n in (truth + 1, truth - 1, truth + size - 1, truth + 2) if n % size]
-    options = numbers_near(truth, wrong, low=1) if size > 1 else (truth,)
+    options = numbers_near(truth, wrong, low=1)
     options = tuple(n for n in options if n == truth or n % size)
     return Question(
         question=sight.words("lesson.copy-on-write.q.length", size=size),

@@ -20,8 +20,9 @@ from pages.parts.words import t
 class Frame:
     """One screen of a lesson: which stop, of which trace and step, in which state of its question.
 
-    ``given``: the answer to the stop's question, None while it is open. ``asked``: a question about a step
-    that does not exist yet (live). ``gates``: whether questions are asked.
+    ``given``: the answer to the stop's question, None while it is open. ``skipped``: its answer is shown
+    although nobody gave one. ``asked``: a question about a step that does not exist yet (live). ``gates``:
+    whether questions are asked.
     """
 
     lesson: Lesson
@@ -62,12 +63,13 @@ class Frame:
         return self.given is None and not self.skipped and self.question() is not None
 
     def gate(self) -> dict[str, Any] | None:
-        """The question as the picture draws it, with prediction and truth once it is answered."""
-        quiet = self.skipped or (self.place.event is not None and not self.asking())
+        """The question as the picture draws it, with prediction and truth once it is answered; with the truth
+        alone once Step has passed it by."""
+        quiet = self.place.event is not None and not self.asking()
         question = None if quiet else self.question()
         if question is None:
             return None
-        asked = question.payload(f"{self.lesson.id}.{self.place.stop}", self.given)
+        asked = question.payload(f"{self.lesson.id}.{self.place.stop}", self.given, told=self.skipped)
         if self.stop.says_why and "result" in asked:
             asked["result"]["text"] = ""
         return asked
@@ -123,6 +125,8 @@ def stage_payload(frame: Frame) -> dict[str, Any]:
     head, text = ("", "") if asking else frame.said()
     payload |= _common(frame) | {"say": {"kind": "lesson", "head": head, "text": text, "also": []}}
     payload["calm"], payload["point"] = True, frame.points()
+    number, of = frame.way.run(frame.place.stop)
+    payload["run"] = {"r": number, "of": of} if of > 1 else None
     if "strips" not in frame.stop.show:
         payload["strips"] = []
     if "chart" not in frame.stop.show:
@@ -146,7 +150,7 @@ def sheet_payload(frame: Frame) -> dict[str, Any]:
         "title": frame.lesson.text("title", frame.lang),
         "lang": frame.lang,
         "lecture": frame.lecture,
-        "about": [t("lessons.recorded" if frame.mode == "recorded" else "stage.live", frame.lang)],
+        "about": _about(frame),
         "say": {"head": head, "text": text},
         "gate": frame.gate(),
         "drawing": picture(frame.stop.picture)(shown, index, frame.lang),
@@ -154,8 +158,16 @@ def sheet_payload(frame: Frame) -> dict[str, Any]:
     }
 
 
+def _about(frame: Frame) -> list[str]:
+    """Recorded or live, and which of the lesson's runs where it has several."""
+    number, of = frame.way.run(frame.place.stop)
+    kind = t("lessons.recorded" if frame.mode == "recorded" else "stage.live", frame.lang)
+    return [kind, t("lessons.run", frame.lang, r=number, of=of)] if of > 1 else [kind]
+
+
 def _sheet_words(lang: str) -> dict[str, str]:
-    plain = {key: t(f"stage.{key}", lang) for key in ("step", "back", "pick", "skip", "right", "wrong")}
+    keys = ("step", "back", "pick", "skip", "unanswered", "right", "wrong")
+    plain = {key: t(f"stage.{key}", lang) for key in keys}
     told = {"predicted": {"answer": "{answer}"}, "was_so": {"truth": "{truth}"}}
     return plain | {key: t(f"stage.{key}", lang, **names) for key, names in told.items()}
 

@@ -72,7 +72,8 @@ class Sight:
 
     def row(self, sequence: str) -> SequenceView:
         """The sequence after this step. Raises StopIteration when it does not exist."""
-        return next(view for view in self.step.sequences if view.id == sequence)
+        found: SequenceView = next(view for view in self.step.sequences if view.id == sequence)
+        return found
 
     def words(self, key: str, **numbers: object) -> str:
         """``t`` in this sight's language."""
@@ -141,11 +142,12 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A question at the end: made from step ``find`` of ``run``; None where that run has no such step."""
+    """A question at the end: made from step ``find`` of ``run``. It is not asked where that run has no such
+    step, or where its step leaves nothing to choose between (``make`` gives None)."""
 
     run: str
     find: Find
-    make: Callable[[Sight], Question]
+    make: Callable[[Sight], Question | None]
 
 
 # -- predicates ------------------------------------------------------------------------------------------

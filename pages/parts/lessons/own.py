@@ -67,11 +67,13 @@ def _begin(study: Study, scenario: Scenario) -> None:
         live.run().notices = [str(error)]
         return
     live.begin(asked)
+    st.session_state.own = False  # the popover has done its work
     study.live, study.place, study.selected = True, Place(), None
     study.answers = {key: value for key, value in study.answers.items() if key[1] != "live"}
 
 
 def _recorded(study: Study) -> None:
+    st.session_state.own = False
     study.live, study.place, study.selected = False, Place(), None
 
 
@@ -80,7 +82,8 @@ def controls(study: Study, lang: str) -> None:
     scenario = scenario_of(study.lesson)
     if scenario is None:
         return
-    with st.popover(t("lessons.own", lang), icon=":material/edit:", key="own"):
+    # Its being open is state of the server (that is what "rerun" buys), so that starting a run can close it.
+    with st.popover(t("lessons.own", lang), icon=":material/edit:", key="own", on_change="rerun"):
         st.caption(t("lessons.own.help", lang))
         _fill_in(study.id, scenario)
         st.text_area(t("set.prompts", lang), key="own_prompts", height=100)

@@ -99,10 +99,21 @@ def _missed(sight: Sight) -> Mapping[str, object]:
 
 def _moved(sight: Sight) -> str:
     """The caption of a miss; that the words are the same is said only where they are."""
+    words = ".words" if _same_words(sight) else ""
+    return sight.words(f"lesson.prefix-reuse.moved{words}", **_missed(sight))
+
+
+def _same_words(sight: Sight) -> bool:
+    """Whether the newcomer's words are those of another prompt, in another order."""
     request = next(r for r in sight.trace.requests if r.id == sight.all(ev.Admit)[-1].request)
     texts = [sorted(r.prompt_text.lower().split()) for r in sight.trace.requests if r.id != request.id]
-    same = sorted(request.prompt_text.lower().split()) in texts
-    return sight.words("lesson.prefix-reuse.moved" + (".words" if same else ""), **_missed(sight))
+    return sorted(request.prompt_text.lower().split()) in texts
+
+
+def _front(sight: Sight) -> Question | None:
+    """The same words, one moved to the front: why is nothing found? Asked only where it is so."""
+    ask = common.choice("prefix-reuse", "front", "chain", ("chain", "length", "evicted"), _missed)
+    return ask(sight) if _same_words(sight) else None
 
 
 def _ended_kept(walk: Any) -> int | None:
@@ -124,11 +135,14 @@ def _kept(sight: Sight) -> str:
     return text + (sight.words(f"{key}.freed", freed=len(freed)) if freed else "")
 
 
-def _how_many(sight: Sight) -> Question:
-    """Two prompts that have ``same`` tokens in common: how many blocks are shared?"""
+def _how_many(sight: Sight) -> Question | None:
+    """Two prompts that have ``same`` tokens in common: how many blocks are shared? Asked only where no
+    such block had been evicted."""
     found = _found(sight)
     same = int(str(found["same"]))
     truth = int(str(found["n"]))
+    if truth != min(same, int(str(found["prompt"])) - 1) // sight.size:
+        return None
     numbers = {**found, "blocks": truth, "n": same}
     return Question(
         question=sight.words("lesson.prefix-reuse.q.blocks", **numbers),
@@ -156,8 +170,7 @@ LESSON = Lesson(
         Stop(name="moved", run=MOVED, find=_missed_step, caption=_moved, gate=gates.hits, says_why=True),
     ),
     questions=(
-        Ask(run=MOVED, find=_missed_step,
-            make=common.choice("prefix-reuse", "front", "chain", ("chain", "length", "evicted"), _missed)),
+        Ask(run=MOVED, find=_missed_step, make=_front),
         Ask(run=MANY, find=first(ev.Share, where=_hit), make=_how_many),
         Ask(run=MANY, find=first(ev.Share, where=_hit),
             make=common.choice("prefix-reuse", "speed", "prefill", ("prefill", "decode", "both"), _found)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.memory.events import Event
+from core.scenarios import SCENARIOS
 from core.trace.step import Trace
 from pages.parts import library
 from pages.parts.lessons.lesson import Lesson
@@ -20,6 +21,19 @@ def recorded(lesson: Lesson) -> dict[str, Any]:
     return {name: lesson.made[name]() if name in lesson.made else library.lesson(name) for name in names}
 
 
+def own(lesson: Lesson, trace: Trace) -> dict[str, Trace]:
+    """One's own run in the place of every recorded one that has its rules: the first stop's scenario's."""
+    names = dict.fromkeys([stop.run for stop in lesson.stops] + [ask.run for ask in lesson.questions])
+    rules = _rules(lesson.stops[0].run)
+    return {name: trace for name in names if name not in lesson.made and _rules(name) == rules}
+
+
+def _rules(name: str) -> tuple[object, ...]:
+    """What decides which events can happen at all, whatever prompt and block size."""
+    config = SCENARIOS[name].config
+    return config.sharing, config.prefix_cache, config.preempt, config.copy_on_write_disabled
+
+
 def way(lesson: Lesson, runs: Mapping[str, Any]) -> Way:
     """The lesson's stops located in its recorded runs."""
     stops = tuple((stop.run, stop.find(runs[stop.run])) for stop in lesson.stops)
@@ -29,12 +43,13 @@ def way(lesson: Lesson, runs: Mapping[str, Any]) -> Way:
 
 def live_way(lesson: Lesson, trace: Trace, *, open_: bool) -> Way:
     """The lesson's stops located in one live run, in the order of the lesson; those that come too early for
-    the stop before them are left out, so that Right never leads back, unless another picture looks anew."""
+    the stop before them are left out, so that Right never leads back, unless another picture looks anew.
+    A stop about other rules than the run's is left out, too."""
     stops: list[tuple[str, int | None]] = []
-    last, picture = 0, ""
+    last, picture, mine = 0, "", own(lesson, trace)
     for stop in lesson.stops:
         last, picture = (last if stop.picture == picture else 0), stop.picture
-        step = stop.find(trace)
+        step = stop.find(trace) if stop.run in mine else None
         step = step if step is not None and step >= last else None
         last = last if step is None else step
         stops.append((LIVE, step))

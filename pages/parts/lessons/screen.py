@@ -63,11 +63,9 @@ def _ready(state: Study) -> None:
 # -- the line of controls ----------------------------------------------------------------------------------
 
 
-def _choose_stop() -> None:
+def _choose_stop(stop: int) -> None:
     state = study()
-    chosen = st.session_state.get("stop_switch")
-    if chosen is not None:
-        state.place, state.selected = _way(state)[0].at(chosen), None
+    state.place, state.selected = _way(state)[0].at(stop), None
 
 
 def _set(name: str, key: str) -> None:
@@ -112,14 +110,20 @@ def _at_quiz(state: Study) -> bool:
 
 
 def _stops(state: Study, lang: str) -> None:
-    """The stops by number, the questions last: where one is, and a way to any of them."""
-    count = len(state.lesson.stops)
-    st.session_state.stop_switch = state.place.stop
-    st.segmented_control(
-        t("lessons.stops", lang), range(count + 1), key="stop_switch", required=True, on_change=_choose_stop,
-        format_func=lambda k: str(k + 1) if k < count else t("lessons.questions", lang),
-        label_visibility="collapsed",
-    )  # fmt: skip
+    """The stops by number, the questions last: where one is, and a way to any of them. Those that a run of
+    one's own does not have, or not yet, cannot be chosen, and say why."""
+    way = _way(state)[0]
+    with st.container(horizontal=True, gap=None, key="points"):
+        for stop in range(len(way.stops) + 1):
+            questions = stop == len(way.stops)
+            here = stop == state.place.stop
+            missing = not questions and not here and way.stops[stop][1] is None
+            st.button(
+                t("lessons.questions", lang) if questions else str(stop + 1), key=f"point_{stop}",
+                type="primary" if here else "secondary", on_click=_choose_stop, args=(stop,),
+                disabled=missing,
+                help=t(f"lessons.point.{'not_yet' if way.open else 'never'}", lang) if missing else None,
+            )  # fmt: skip
 
 
 def _frame(state: Study, lang: str) -> Frame:

@@ -24,6 +24,6 @@ def show_sheet(payload: dict[str, Any], *, key: str, on_action: Callable[[dict[s
 
     payload: {"title", "lang", "about": [..], "say": {"head", "text"}, "gate" (as the stage's), "drawing" (see
     pictures.py), "can_step", "can_back", "lecture", "words": {"step", "back", "pick", "skip", "predicted",
-    "was_so", "right", "wrong"}}.
+    "was_so", "unanswered", "right", "wrong"}}.
     """
     component.show(_SHEET, payload, key=key, on_action=on_action)

@@ -12,7 +12,7 @@ from pages.parts.lessons import LESSON_IDS, lesson
 from pages.parts.lessons.lesson import Lesson
 from pages.parts.lessons.walk import Pace, Place
 
-SKIPPED = "skipped"  # an answer that was not given: the gate is open, nothing stands beside the truth
+SKIPPED = "skipped"  # an answer that was not given: the truth is told, nothing stands beside it
 
 
 @dataclass(slots=True)
@@ -39,9 +39,10 @@ class Study:
         return self.id, "live" if self.live else "recorded", stop
 
     def forget(self) -> None:
-        """Drop what was predicted in this lesson, recorded or live: it asks again."""
+        """Drop what was predicted and answered in this lesson, recorded or live: it asks again."""
         mine = self.key(0)[:2]
         self.answers = {key: value for key, value in self.answers.items() if key[:2] != mine}
+        self.quiz = {key: value for key, value in self.quiz.items() if not key.startswith(f"quiz_{self.id}_")}
 
     def open(self, name: str, stop: int = 0) -> None:
         """Go to a stop of a lesson, recorded."""
@@ -56,5 +57,5 @@ def study() -> Study:
         begun = Study(asked if asked in LESSON_IDS else LESSON_IDS[0])
         begun.asked_stop = max(address.asked_step() - 1, 0)
         st.session_state.study = begun
-    begun: Study = st.session_state.study
-    return begun
+    mine: Study = st.session_state.study
+    return mine

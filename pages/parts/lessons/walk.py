@@ -37,6 +37,11 @@ class Way:
         """Steps of the stop's run."""
         return len(self.lengths.get(self.stops[stop][0], ())) if stop < len(self.stops) else 0
 
+    def run(self, stop: int) -> tuple[int, int]:
+        """Which of the lesson's runs a stop lies in, from 1 in the order they are met, and of how many."""
+        names = list(dict.fromkeys(name for name, _ in self.stops))
+        return names.index(self.stops[stop][0]) + 1, len(names)
+
     def on_stop(self, place: Place) -> bool:
         """Whether the place is exactly at its stop."""
         return place.stop < len(self.stops) and self.stops[place.stop][1] == place.step
