@@ -1,4 +1,4 @@
-"""The kernel page: the decode kernel on the live pool, tile by tile, and what it costs."""
+"""The kernel page: the decode kernel on a recorded or live pool, tile by tile, and what it costs."""
 
 from pages.parts.guard import guard
 

@@ -1,4 +1,4 @@
-"""The kernel page: one decode step of the live run, turn by turn, checked against the kernel itself."""
+"""The kernel page: one decode step, recorded or live, turn by turn, checked against the kernel itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import streamlit as st
 
 from core.config import EngineConfig, Sampling
 from pages.parts import kernel_page_check, live, model_status
+from pages.parts import kernel_page_subject as subjects
 from pages.parts.address import show_address
 from pages.parts.guard import sentence_on_error
 from pages.parts.kernel_page_cost import show_cost, why
 from pages.parts.kernel_page_payload import TILES, Scene, build, good_tile
+from pages.parts.kernel_page_subject import Subject
 from pages.parts.kernel_page_view import show_picture
 from pages.parts.labels import Labels, letter
 from pages.parts.settings import values
@@ -40,19 +42,35 @@ def show() -> None:
     live.catch_up()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
         st.markdown(f"### {t('kernel.title', lang)}")
+        _source_switch(lang)
         st.space("stretch")
         model_status.show(lang)
         language_switch()
     with sentence_on_error():
         live.show_notices(lang)
-        session = live.run().session
-        if session is None or session.status.state == "closed":
-            _offer(lang)
+        session = subjects.session()
+        if subjects.source() == "live" and session is not None:
+            _go_on(session)
+            _inside(subjects.of_session(session), lang)
         else:
-            _inside(session, lang)
+            if subjects.source() == "live":
+                _offer(lang)
+            _recorded(lang)
     show_address(lang=lang, lesson=None, step=None)
     if live.busy() or live.run().pending is not None or live.news():
         st.fragment(_wait, run_every=0.3)(lang)
+
+
+def _source_switch(lang: str) -> None:
+    def store() -> None:
+        subjects.choose(st.session_state.kernel_source)
+
+    st.session_state.kernel_source = subjects.source()
+    st.segmented_control(
+        t("live.source", lang), ("recorded", "live"), key="kernel_source", required=True, width="content",
+        format_func=lambda source: t(f"live.source.{source}", lang), label_visibility="collapsed",
+        on_change=store,
+    )  # fmt: skip
 
 
 def _wait(lang: str) -> None:
@@ -63,18 +81,28 @@ def _wait(lang: str) -> None:
 
 
 def _offer(lang: str) -> None:
-    """No live run: one click makes one."""
+    """No live run: one click makes one. What was on the screen stays there below."""
     with st.container(key="blush_kernel"):
         st.markdown(t("kernel.none", lang))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         st.text_input(t("kernel.prompt", lang), PROMPT, key="kernel_prompt")
         st.button(t("kernel.run", lang), key="kernel_run", type="primary", on_click=_run)
-    st.divider()
-    why(lang)
+
+
+def _recorded(lang: str) -> None:
+    """The recorded step; where its file is damaged, a sentence, and what can be said without it."""
+    try:
+        subject = subjects.recorded()
+    except ValueError as error:
+        st.error(str(error), icon=":material/error:")
+        why(lang)
+        return
+    _inside(subject, lang)
 
 
 def _run() -> None:
     """Callback: run the prompt, two answers, and go on to a decode step."""
+    subjects.choose("live")
     request = {
         "prompt": st.session_state.kernel_prompt,
         "max_new_tokens": 24,
@@ -97,70 +125,57 @@ def _go_on(session: LiveSession) -> None:
         st.session_state.pop("kernel_wants", None)
 
 
-def _inside(session: LiveSession, lang: str) -> None:
+def _inside(subject: Subject, lang: str) -> None:
     """The controls, the picture, the check, and what it all costs."""
-    _go_on(session)
-    geometry = session.trace.meta["model"]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="kernel_controls"):
-        layer = _pick("layer", range(geometry["layers"]), geometry["layers"] // 2, lang)
-        found = _peek(session, layer)
+        layer = _pick("layer", subject.layers, subject.first[0], lang)
+        found = subject.peek(layer)
         if found is None:
             return
         if not found.decoding:
-            _no_decode(session, lang)
+            _no_decode(lang)
             return
-        where = _controls(found, session.trace, geometry["query_heads"], lang)
-        _step_button(session, lang)
+        where = _controls(found, subject, lang)
+        if not subject.recorded:
+            _step_button(lang)
         kernel_page_check.button(found, lang)
     row, head, tile, splits = where
     told = tell(found, row, head, tile, splits)
-    st.caption(_about(found, told, head, session.trace, lang))
-    scene = scene_of(found, row, head, session.trace)
+    st.caption(_about(found, told, head, subject, lang))
+    scene = scene_of(found, row, head, subject.trace)
     group = found.geometry.query_heads // found.geometry.kv_heads
     show_picture(build(told, scene, head % group, lang, lecture=values()["lecture"]))
-    kernel_page_check.show(found, told, row, lang)
+    kernel_page_check.show(found, told, row, subject.key, lang)
     st.divider()
     show_cost(found, told, lang)
 
 
-def _peek(session: LiveSession, layer: int) -> Peek | None:
-    """The last step's tensors, looked up once a step and layer; None while the first step is computed."""
-    key = (live.run().key, len(session.trace.steps), layer)
-    kept = st.session_state.get("kernel_peek")
-    if kept is not None and (kept[0] == key or (live.busy() and kept[0][0] == key[0])):
-        return kept[1]
-    if not session.trace.steps:
-        return None
-    found = session.peek(layer)
-    st.session_state.kernel_peek = (key, found)
-    return found
-
-
-def _no_decode(session: LiveSession, lang: str) -> None:
-    if session.has_work:
+def _no_decode(lang: str) -> None:
+    if live.can_step():
         st.markdown(t("kernel.prefill", lang))
-        _step_button(session, lang)
+        _step_button(lang)
     else:
         st.markdown(t("kernel.over", lang))
 
 
-def _step_button(session: LiveSession, lang: str) -> None:
+def _step_button(lang: str) -> None:
     st.button(
         t("kernel.next", lang), key="kernel_next", on_click=live.step, help=t("kernel.next.help", lang),
-        disabled=not session.has_work,
+        disabled=not live.can_step(),
     )  # fmt: skip
 
 
-def _controls(found: Peek, trace: Trace, query_heads: int, lang: str) -> tuple[int, int, int, int]:
+def _controls(found: Peek, subject: Subject, lang: str) -> tuple[int, int, int, int]:
     """(row of the batch, query head, keys a tile, splits)."""
-    group = query_heads // found.geometry.kv_heads
-    names = {row: letter(_place(trace, found, row)) for row in found.decoding}
+    heads = range(found.geometry.query_heads)
+    group = len(heads) // found.geometry.kv_heads
+    names = {row: letter(_place(subject.trace, found, row)) for row in found.decoding}
     row = _pick("sequence", found.decoding, found.decoding[0], lang, names.__getitem__)
 
     def head_name(head: int) -> str:
         return t("kernel.head.option", lang, head=head, kv=head // group)
 
-    head = _pick("head", range(query_heads), 0, lang, head_name)
+    head = _pick("head", heads, subject.first[1], lang, head_name)
     least = 16 if found.q.is_cuda else 1  # a product on the tensor cores takes 16 keys or more
     tiles = [tile for tile in TILES if tile >= least]
     tile = _pick("tile", tiles, max(good_tile(found.rows[row].kv_len), tiles[0]), lang)
@@ -225,9 +240,14 @@ def scene_of(found: Peek, row: int, head: int, trace: Trace) -> Scene:
     )
 
 
-def _about(found: Peek, told: DecodeTrace, head: int, trace: Trace, lang: str) -> str:
+def _about(found: Peek, told: DecodeTrace, head: int, subject: Subject, lang: str) -> str:
+    meta = subject.trace.meta
     numbers: dict[str, Any] = {
         "step": found.step, "layer": found.layer, "head": head, "kv": told.kv_head,
-        "n": told.kv_len - told.first, "device": trace.meta.get("device", ""),
+        "n": told.kv_len - told.first, "device": meta.get("device", ""),
     }  # fmt: skip
-    return t("kernel.about", lang, **numbers)
+    about = t("kernel.about", lang, **numbers)
+    if not subject.recorded:
+        return about
+    layers = ("、" if lang == "zh" else ", ").join(map(str, subject.layers))
+    return t("kernel.recorded", lang, model=meta["model"]["name"], layers=layers) + " · " + about

@@ -1,4 +1,4 @@
-"""The kernel page's proof: the very kernel on the live pool, held against the engine's output."""
+"""The kernel page's proof: the very kernel on the very pool, held against the engine's output."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def button(found: Peek, lang: str) -> None:
         )  # fmt: skip
 
 
-def show(found: Peek, told: DecodeTrace, row: int, lang: str) -> None:
-    """Run the kernel if it was asked for; then say by how much the results differ."""
-    key = (live.run().key, found.step, found.layer, told.tile, len(told.parts))
+def show(found: Peek, told: DecodeTrace, row: int, subject: str, lang: str) -> None:
+    """Run the kernel if it was asked for; then say by how much the results differ. ``subject``: its key."""
+    key = (subject, found.step, found.layer, told.tile, len(told.parts))
     if asked("launch"):
         with st.spinner(t("kernel.launching", lang)):
             st.session_state.kernel_check = (key, launch(found, told))

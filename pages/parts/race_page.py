@@ -11,7 +11,7 @@ from pages.parts import live, model_status, models
 from pages.parts.address import show_address
 from pages.parts.bound import bound
 from pages.parts.guard import sentence_on_error
-from pages.parts.race_results import show_results
+from pages.parts.race_results import show_recorded, show_results
 from pages.parts.race_run import CONTENDERS, Choices, Runner, read_upload, requests_of
 from pages.parts.say import strategy_name
 from pages.parts.shell import language_switch
@@ -61,6 +61,8 @@ def show() -> None:
         st.fragment(_standing, run_every=0.5 if moving else None)(moving, len(runner().results))
         if runner().results:
             show_results(list(runner().results), runner().facts, lang)
+        else:
+            show_recorded(lang)
     show_address(lang=lang, lesson=None, step=None)
 
 
@@ -142,6 +144,8 @@ def _buttons(lang: str) -> None:
                       icon=":material/flag:", disabled=not mine.contenders)  # fmt: skip
         if not mine.contenders:
             st.caption(t("race.none", lang))
+        elif race.phase == "idle" and not pending:
+            st.markdown(t("race.idle", lang))
 
 
 def _start() -> None:
@@ -197,9 +201,6 @@ def _standing(moving: bool, drawn: int) -> None:
         st.error(race.sentence, icon=":material/error:")
     elif race.phase == "stopped":
         st.warning(t("race.stopped", lang), icon=":material/stop_circle:")
-    elif race.phase == "idle":
-        with st.container(key="blush_race"):
-            st.markdown(t("race.idle", lang))
 
 
 def progress_of(race: Runner, lang: str) -> tuple[float, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from core.compare.race_file import RACE_FILE, RecordedRace, load_race
 from pages.parts import charts
 from pages.parts.bound import is_dark
 from pages.parts.say import strategy_name
@@ -27,7 +29,7 @@ BARS: Mapping[str, tuple[Callable[[Any], float], str]] = {
 
 
 def show_results(results: Sequence[RaceResult], facts: Mapping[str, Any], lang: str) -> None:
-    """Draw them all; three charts in a row."""
+    """Draw them all; three charts in a row. The charts of a recorded race are those of a live one."""
     st.caption(
         t("race.facts", lang, requests=facts["requests"], prompt=f"{facts['prompt']:.0f}",
           new=f"{facts['new']:.0f}", slots=f"{facts['slots']:,}", mb=f"{facts['bytes'] / 1e6:.1f}")
@@ -42,6 +44,25 @@ def show_results(results: Sequence[RaceResult], facts: Mapping[str, Any], lang: 
     with places[-1]:
         _over_time(results, lang)
     st.caption(t("race.look", lang))
+
+
+def show_recorded(lang: str) -> None:
+    """The race that comes with the app, marked as recorded. Raises ValueError when its file is damaged."""
+    found = recorded()
+    said = t("race.recorded", lang, model=found.model["name"], n=found.machine["cores"])
+    with st.container(key="race_recorded"):
+        st.markdown(said)
+    show_results(found.results, found.facts, lang)
+
+
+def recorded() -> RecordedRace:
+    """Read once a process. Raises ValueError, one sentence."""
+    return _read(str(RACE_FILE), RACE_FILE.stat().st_mtime_ns if RACE_FILE.exists() else 0)
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _read(path: str, changed: int) -> RecordedRace:
+    return load_race(Path(path))
 
 
 def table(results: Sequence[RaceResult], lang: str) -> dict[str, list[str]]:

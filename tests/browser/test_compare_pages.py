@@ -181,6 +181,19 @@ def test_capacity_block_size_and_the_papers_figures(open_page: OpenPage) -> None
     fits(page)
 
 
+@pytest.mark.parametrize(("lang", "scheme"), [("en", "light"), ("zh", "dark")])
+def test_race_opens_with_a_recorded_race(open_page: OpenPage, lang: str, scheme: str) -> None:
+    page = open_page(f"/race?lang={lang}", color_scheme=scheme)
+    page.get_by_text("Recorded on" if lang == "en" else "录制于").first.wait_for()
+    assert page.get_by_test_id("stTable").locator("tbody tr").count() == 5
+    for name in ("mean", "speed", "first", "waited", "copied"):
+        page.locator(f".st-key-race_{name} .bars .point").first.wait_for()
+    page.locator(".st-key-race_time .main-svg").first.wait_for()
+    assert page.locator(".st-key-race_mean .bars .point").count() == 5
+    settle(page)
+    fits(page)
+
+
 @pytest.mark.parametrize(("lang", "texts"), [("en", "yes"), ("zh", "是")])
 def test_a_small_race_for_real(open_page: OpenPage, lang: str, texts: str) -> None:
     page = open_page(f"/race?lang={lang}")
@@ -197,6 +210,8 @@ def test_a_small_race_for_real(open_page: OpenPage, lang: str, texts: str) -> No
     page.locator(".st-key-race_start button").first.click()
     page.locator(".st-key-race_stop button").first.wait_for(timeout=MODEL_WAIT)
     page.locator(".st-key-race_start button").first.wait_for(timeout=MODEL_WAIT)
+    page.get_by_text("Recorded on" if lang == "en" else "录制于").first.wait_for(state="detached")
+    settle(page)
     cells = page.get_by_test_id("stTable").locator("tbody tr")
     assert cells.count() == 2
     assert [line.locator("td").last.inner_text() for line in cells.all()] == [texts, texts]

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.parts import models
+from core.compare.race_file import RACE_FILE, load_race
+from core.compare.race_result import RaceResult
+from pages.parts import models, race_results
 from pages.parts.compare_run import TICKED
 from pages.parts.models import ModelStore
+from pages.parts.race_results import table, verdict
+from pages.parts.race_run import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -79,6 +83,40 @@ def test_compare_another_trace_opens_at_a_step_of_its_own() -> None:
     at.get_by_key("cmp_trace").set_value("lesson:pool-runs-dry").run()
     clean(at)
     assert picture(at)["slots"] == 24 != before["slots"]
+
+
+@pytest.mark.parametrize(("lang", "word"), [("en", "**Recorded** on"), ("zh", "**录制**于")])
+def test_race_opens_with_a_recorded_race_and_no_model(lang: str, word: str) -> None:
+    at = app("race", lang)
+    clean(at)
+    said = " ".join(m.value for m in at.markdown)
+    kept = load_race(RACE_FILE)
+    assert f"{word} smollm2-135m-instruct" in said and verdict(kept.results, lang) in said
+    assert ("2 cores" if lang == "en" else "2 核") in said
+    assert table(kept.results, lang) == {
+        str(name): [str(cell) for cell in cells] for name, cells in at.table[0].value.items()
+    }
+    assert len(at.get("plotly_chart")) == 6
+
+
+def test_a_live_race_replaces_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = app("race")
+    results = [RaceResult(strategy="paged", seconds=2.0, steps=3, generated=8, peak=2, complete=True)]
+    facts = {"requests": 4, "prompt": 5.0, "new": 2.0, "slots": 64, "bytes": 1e6, "max_len": 32}
+    at.session_state.race_runner = Runner(phase="done", results=results, facts=facts)
+    at.run()
+    clean(at)
+    assert "Recorded" not in " ".join(m.value for m in at.markdown)
+    assert list(at.table[0].value["steps"]) == ["3"]
+
+
+def test_a_damaged_recorded_race_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "opening.json").write_bytes(RACE_FILE.read_bytes()[:999])
+    monkeypatch.setattr(race_results, "RACE_FILE", tmp_path / "opening.json")
+    at = app("race")
+    assert not at.exception
+    assert [e.value for e in at.error] == ["opening.json is damaged: it is no JSON in UTF-8."]
+    assert at.get_by_key("race_start").disabled is False
 
 
 def test_a_race_without_a_model_says_so_in_a_sentence() -> None:

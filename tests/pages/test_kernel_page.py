@@ -1,4 +1,4 @@
-"""The kernel page by AppTest, on a tiny random model: one click in, other heads, the check, the cost."""
+"""The kernel page by AppTest: the recorded step at once; then live, on a tiny random model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from core.engine.peek_file import PEEK_FILE, load_peek
 from kernels.interpret import KernelRun
 from pages.parts import kernel_page, kernel_page_check, library, live, models
 from pages.parts.models import ModelStore
@@ -39,7 +40,8 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Lo
 
 
 def look_inside(at: AppTest, prompt: str = "Hello there, you") -> None:
-    """Click, and wait until the decode steps are there."""
+    """Go live, and wait until the decode steps are there."""
+    at.get_by_key("kernel_source").set_value("live").run()
     at.get_by_key("kernel_prompt").set_value(prompt).run()
     at.get_by_key("kernel_run").click().run()
     for _ in range(300):
@@ -56,6 +58,12 @@ def picture(at: AppTest) -> dict[str, Any]:
     return component(at, "paged_kv_kernel")
 
 
+def about(at: AppTest) -> str:
+    """The line above the picture."""
+    (line,) = [caption.value for caption in at.caption if "query head" in caption.value]
+    return str(line)
+
+
 def same_output(drawn: dict[str, Any]) -> bool:
     """Whether the picture's and the engine's numbers agree but for the last digit."""
     ours, engine = (
@@ -64,7 +72,62 @@ def same_output(drawn: dict[str, Any]) -> bool:
     return ours == pytest.approx(engine, abs=2e-5) and max(map(abs, engine)) > 0.01
 
 
+def test_opens_with_the_recorded_step_and_no_model(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean(page)
+    assert models.store().look(live.wanted()).phase == "absent"
+    assert "kernel_run" not in [widget.key for widget in page.button]
+    drawn = picture(page)
+    kept = load_peek(PEEK_FILE)
+    view = kept.trace.steps[-1].sequences[0]
+    assert (drawn["kv_len"], tuple(drawn["table"])) == (view.written, view.block_table)
+    assert drawn["place"] == 0 and same_output(drawn)
+    assert sum("rises" in said for said in drawn["say"]) >= 3  # a head with a story
+    assert page.get_by_key("kernel_layer").options == [f"Layer {layer}" for layer in kept.layers]
+    caption = about(page)
+    assert "**Recorded** on smollm2-135m-instruct, layers 0, 15, 29" in caption and "41 keys" in caption
+    for name, value in (("layer", 29), ("head", 8), ("sequence", 1), ("tile", 4), ("splits", 3)):
+        page.get_by_key(f"kernel_{name}").set_value(value).run()
+        clean(page)
+    other = picture(page)
+    assert same_output(other) and other["table"] != drawn["table"] and len(other["parts"]) == 3
+
+
+def test_a_damaged_recording_is_a_sentence_and_live_still_works(
+    page: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "opening.npz").write_bytes(PEEK_FILE.read_bytes()[:9000])
+    monkeypatch.setattr("core.engine.peek_file.PEEK_FILE", tmp_path / "opening.npz")
+    page.run()
+    assert not page.exception
+    assert [e.value for e in page.error] == ["opening.npz is cut off or damaged: it is no NumPy archive."]
+    assert "FlashInfer" in " ".join(m.value for m in page.markdown)
+    look_inside(page)
+    clean(page)
+    assert same_output(picture(page))
+
+
+def test_live_takes_over_when_asked_and_the_recording_is_a_click_away(page: AppTest) -> None:
+    recording = picture(page)
+    page.get_by_key("kernel_source").set_value("live").run()
+    assert picture(page)["key"] == recording["key"]  # until there is a run the recording stays
+    look_inside(page)
+    assert picture(page)["key"] != recording["key"]
+    assert len(page.get_by_key("kernel_layer").options) == 3 and "Recorded" not in about(page)
+    page.get_by_key("kernel_source").set_value("recorded").run()
+    clean(page)
+    assert picture(page)["key"] == recording["key"]
+    assert "kernel_next" not in [widget.key for widget in page.button]
+
+
+def test_a_tab_that_looks_at_a_live_run_finds_it_here(page: AppTest) -> None:
+    look_inside(page)
+    page.session_state.kernel_chosen = None
+    page.run()
+    assert page.get_by_key("kernel_source").value == "live"
+
+
 def test_one_click_runs_a_prompt_and_looks_inside(page: AppTest) -> None:
+    page.get_by_key("kernel_source").set_value("live").run()
     assert page.get_by_key("kernel_run").label == "Run this prompt and look inside"
     look_inside(page)
     clean(page)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.compare.race import CONTENDERS as REAL
-from core.compare.race import Progress, RaceResult
+from core.compare.race_file import OPENING
+from core.compare.race_result import Progress, RaceResult
 from pages.parts import race_run
 from pages.parts.race_page import progress_of
 from pages.parts.race_results import BARS, table, thinned, verdict
@@ -66,6 +67,7 @@ def small(model: LoadedModel, slots: int = 96, **changes: object) -> Choices:
 def test_the_page_offers_what_can_race() -> None:
     assert set(CONTENDERS) == set(REAL)
     assert set(Choices().contenders) <= set(CONTENDERS) and "paged" in Choices().contenders
+    assert requests_of(Choices()) == OPENING.drawn()  # Start runs what is recorded
 
 
 def test_drawn_requests_are_seeded_and_bounded() -> None:
