@@ -6,6 +6,9 @@ process; both compute the prompts and every token. generate runs on a second cop
 transformers loads them: plain layers, its fused attention. (Packing gives the engine's own plain weights
 away, so one copy cannot serve both.) The limit is what the memory allows: a decode step reads all weights
 once, whatever the batch, and the keys and values of every sequence.
+
+With --peer vllm, vLLM for CPUs takes its turn too, in a process and an environment of its own, greedy and
+with its prefix cache off; its time includes the pipe to that process.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -21,6 +25,9 @@ from typing import Any
 import torch
 
 from core.bench import BenchResult, interleave
+from core.bench._peer import VARIABLE, Peer, find_python
+from core.bench._transformers import plain_model, run_continuous, run_generate
+from core.cli.errors import UsageError
 from core.config import EngineConfig
 from core.engine.engine import Engine
 from core.engine.prepare import prepare
@@ -29,6 +36,8 @@ from core.models import DEFAULT_MODEL, LoadedModel, fetch, load
 BLOCK_SIZE = 16
 TEXT = "In operating systems, paging is a way to manage memory so that a process sees one address range. "
 SHORT, LONG = 16, 1000  # prompt tokens: all short, or ragged from one to the other
+VLLM_TARGET = 1.0  # least ratio to vLLM
+VLLM_BLOCK = 128  # tokens of a block in vLLM on a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +63,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new-tokens", type=int, default=32, metavar="N")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default 3)")
     parser.add_argument("--continuous", action="store_true", help="also transformers' continuous batching")
-    parser.add_argument("--target", type=float, default=1.0, help="least ratio to the better peer")
+    parser.add_argument("--target", type=float, default=1.0, help="least ratio to transformers' better one")
+    parser.add_argument("--peer", choices=["vllm"], help="also vLLM for CPUs, in an environment of its own")
+    parser.add_argument(
+        "--peer-python", metavar="PATH", help=f"the Python of that environment (default: {VARIABLE})"
+    )
 
 
 def run(args: argparse.Namespace) -> BenchResult:
-    """Measure every row in turns with its peers; medians."""
+    """Measure every row in turns with its peers; medians. CommandError where vLLM is asked for and fails."""
     rows: list[dict[str, Any]] = []
+    if args.peer and args.device != "cpu":
+        raise UsageError(f"--peer vllm is vLLM for CPUs, so it cannot be compared on {args.device}.")
     bandwidth = memory_bandwidth(args.device)
+    works = {(c, b): Work(prompt_lengths(c, b), args.new_tokens) for c in args.contexts for b in args.batches}
     for dtype in args.dtypes:
-        ours = load(args.model, dtype=dtype, device=args.device, accept_terms=True)
-        prepare(ours)
-        peer = plain_model(args.model, dtype, args.device)
-        for contexts in args.contexts:
-            for batch in args.batches:
-                work = Work(prompt_lengths(contexts, batch), args.new_tokens)
+        with start_vllm(args) as vllm:
+            ours = load(args.model, dtype=dtype, device=args.device, accept_terms=True)
+            if vllm:  # before its rivals take their memory
+                load_vllm(vllm, args.model, dtype, ours.geometry.bytes_per_token, tuple(works.values()))
+            prepare(ours)
+            plain = plain_model(args.model, dtype, args.device)
+            for (contexts, batch), work in works.items():
                 row = {"dtype": dtype, "contexts": contexts, "batch": batch}
-                rows.append(row | measure(ours, peer, work, args, bandwidth))
-        del peer
-        gc.collect()
-    worst = min(rows, key=lambda r: r["ratio"])
+                rows.append(row | measure(ours, plain, vllm, work, args, bandwidth))
+            del plain
+            gc.collect()
+    ok, verdict = judge(rows, args.target)
     return BenchResult(
         name="decode",
         title=f"Decode of {args.model}: {args.new_tokens} new tokens, tokens per second",
         rows=rows,
         columns=[c for c in rows[0] if not c.startswith("_")],
-        ok=worst["ratio"] >= args.target,
-        verdict=f"at least {worst['ratio']:.2f} times the better peer ({worst['dtype']}, batch "
-        f"{worst['batch']}, {worst['contexts']} contexts); target {args.target:g}",
+        ok=ok,
+        verdict=verdict,
         notes=[
             f"Memory bandwidth measured in this run: {bandwidth / 1e9:.1f} GB/s. The limit is that over the "
             f"weights' bytes a step ({', '.join(_weights_note(rows))}) and the mean KV bytes of the batch; "
@@ -91,15 +107,48 @@ def run(args: argparse.Namespace) -> BenchResult:
     )
 
 
+def judge(rows: list[dict[str, Any]], target: float) -> tuple[bool, str]:
+    """Whether every row meets its targets, and the worst of them against each peer."""
+    goals = {"ratio": ("transformers' better one", target), "vllm ratio": ("vLLM", VLLM_TARGET)}
+    ok, said = True, []
+    for column, (peer, least) in goals.items():
+        if column in rows[0]:
+            worst = min(rows, key=lambda row: float(row[column]))
+            ok = ok and worst[column] >= least
+            said.append(
+                f"at least {worst[column]:.2f} times {peer} ({worst['dtype']}, batch {worst['batch']}, "
+                f"{worst['contexts']} contexts; target {least:g})"
+            )
+    return ok, ", ".join(said)
+
+
+def start_vllm(args: argparse.Namespace) -> AbstractContextManager[Peer | None]:
+    """vLLM's process, with as many threads as this one has; nothing where it was not asked for."""
+    if not args.peer:
+        return nullcontext()
+    return Peer(find_python(args.peer_python), threads=torch.get_num_threads())
+
+
+def load_vllm(vllm: Peer, model: str, dtype: str, token_bytes: int, works: Sequence[Work]) -> None:
+    """The same folder of weights, and a pool in which the largest batch has room twice."""
+    blocks = max(sum(-(-(n + work.new) // VLLM_BLOCK) for n in work.lengths) for work in works)
+    vllm.load(
+        fetch(model, accept_terms=True),
+        dtype=dtype,
+        max_model_len=max(max(work.lengths) + work.new for work in works),
+        kv_bytes=2 * (blocks + 1) * VLLM_BLOCK * token_bytes,
+    )
+
+
 def _weights_note(rows: list[dict[str, Any]]) -> list[str]:
     found = {row["dtype"]: row["_weight_bytes"] for row in rows}
     return [f"{dtype} {size / 2**20:.0f} MiB" for dtype, size in found.items()]
 
 
 def measure(
-    ours: LoadedModel, peer: Any, work: Work, args: argparse.Namespace, bandwidth: float
+    ours: LoadedModel, plain: Any, vllm: Peer | None, work: Work, args: argparse.Namespace, bandwidth: float
 ) -> dict[str, Any]:
-    """One row: tokens per second of all, the ratio to the better peer, the limit."""
+    """One row: tokens per second of all, the ratios to transformers' better one and to vLLM, the limit."""
     prompts = make_prompts(ours, work)
     found: dict[str, list[list[int]]] = {}
 
@@ -113,12 +162,16 @@ def measure(
 
     calls = {
         "engine": keep("engine", lambda: run_engine(ours, prompts, work.new)),
-        "generate": keep("generate", lambda: run_generate(peer, prompts, work.new)),
+        "generate": keep("generate", lambda: run_generate(plain, prompts, work.new)),
     }
     if args.continuous:
-        calls["continuous"] = keep("continuous", lambda: run_continuous(peer, prompts, work.new))
+        calls["continuous"] = keep(
+            "continuous", lambda: run_continuous(plain, prompts, work.new, BLOCK_SIZE)
+        )
+    if vllm:
+        calls["vllm"] = keep("vllm", lambda: vllm.generate(prompts, work.new))
     speeds = {name: work.tokens / s for name, s in interleave(calls, args.rounds).items()}
-    best = max(speed for name, speed in speeds.items() if name != "engine")
+    best = max(speed for name, speed in speeds.items() if name not in ("engine", "vllm"))
     weights = weight_bytes(ours.model)
     kv = ours.geometry.bytes_per_token * sum(n + work.new / 2 for n in work.lengths)
     limit = len(work.lengths) * bandwidth / (weights + kv)
@@ -126,7 +179,9 @@ def measure(
         "engine tok/s": speeds["engine"],
         **{f"{name} tok/s": speed for name, speed in speeds.items() if name != "engine"},
         "ratio": speeds["engine"] / best,
+        **({"vllm ratio": speeds["engine"] / speeds["vllm"]} if vllm else {}),
         "same tokens %": 100 * agreement(found["engine"], found["generate"]),
+        **({"same as vllm %": 100 * agreement(found["engine"], found["vllm"])} if vllm else {}),
         "limit tok/s": limit,
         "of limit %": 100 * speeds["engine"] / limit,
         "_weight_bytes": weights,
@@ -162,54 +217,6 @@ def run_engine(model: LoadedModel, prompts: list[list[int]], new: int) -> list[l
     while engine.step() is not None:
         pass
     return [list(s.token_ids[-new:]) for s in engine.trace.steps[-1].sequences]
-
-
-def plain_model(name: str, dtype: str, device: str) -> Any:
-    """The same weights again, untouched: plain linear layers, transformers' own attention, no end token."""
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(
-        fetch(name, accept_terms=True), dtype=getattr(torch, dtype), attn_implementation="sdpa"
-    )
-    model.generation_config.eos_token_id = None
-    model.generation_config.pad_token_id = 0
-    return model.to(device).eval().requires_grad_(False)
-
-
-@torch.inference_mode()
-def run_generate(model: Any, prompts: list[list[int]], new: int) -> list[list[int]]:
-    """transformers' generate with its own cache; shorter prompts are padded on the left."""
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(p)) + p for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-    out = model.generate(ids, attention_mask=mask, max_new_tokens=new, do_sample=False)
-    return [row[longest:] for row in out.tolist()]
-
-
-def run_continuous(model: Any, prompts: list[list[int]], new: int) -> list[list[int]]:
-    """transformers' continuous batching, given what suits it on this device.
-
-    Left to itself on a CPU it takes most of the free memory for its pool and reads through all of it at
-    every step: 50 s for two short prompts. So it gets blocks for these prompts and, on a CPU, no more than
-    256 tokens a step (measured best of 256, 512 and its own choice).
-    """
-    from transformers import ContinuousBatchingConfig, GenerationConfig
-
-    config = GenerationConfig(max_new_tokens=new, do_sample=False, eos_token_id=-1, pad_token_id=0)
-    pool = None
-    if model.device.type == "cpu":
-        blocks = sum(-(-(len(p) + new) // BLOCK_SIZE) for p in prompts)
-        pool = ContinuousBatchingConfig(
-            page_size=BLOCK_SIZE, num_blocks=blocks + len(prompts), max_batch_tokens=256
-        )
-    out = model.generate_batch(
-        inputs=prompts,
-        generation_config=config,
-        continuous_batching_config=pool,
-        progress_bar=False,
-        warmup=pool is None,
-    )
-    return [list(result.generated_tokens) for result in out.values()]
 
 
 def agreement(a: list[list[int]], b: list[list[int]]) -> float:
