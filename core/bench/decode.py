@@ -27,6 +27,7 @@ import torch
 from core.bench import BenchResult, interleave
 from core.bench._peer import VARIABLE, Peer, find_python
 from core.bench._transformers import plain_model, run_continuous, run_generate
+from core.bench.spent import sentence, shares
 from core.cli.errors import UsageError
 from core.config import EngineConfig
 from core.engine.engine import Engine
@@ -103,6 +104,9 @@ def run(args: argparse.Namespace) -> BenchResult:
             "prompts are part of the measured time and not of the limit.",
             "Same tokens: the share of new tokens that both give. In bf16 a padded and a packed batch round "
             "differently, so near ties part.",
+            "The engine's time, prompts included: "
+            + "; ".join(f"{r['dtype']} {r['contexts']} {r['batch']}: {r['_spent']}" for r in rows)
+            + ".",
         ],
     )
 
@@ -165,9 +169,7 @@ def measure(
         "generate": keep("generate", lambda: run_generate(plain, prompts, work.new)),
     }
     if args.continuous:
-        calls["continuous"] = keep(
-            "continuous", lambda: run_continuous(plain, prompts, work.new, BLOCK_SIZE)
-        )
+        calls["continuous"] = keep("continuous", lambda: run_continuous(plain, prompts, work.new, BLOCK_SIZE))
     if vllm:
         calls["vllm"] = keep("vllm", lambda: vllm.generate(prompts, work.new))
     speeds = {name: work.tokens / s for name, s in interleave(calls, args.rounds).items()}
@@ -185,6 +187,7 @@ def measure(
         "limit tok/s": limit,
         "of limit %": 100 * speeds["engine"] / limit,
         "_weight_bytes": weights,
+        "_spent": sentence(shares(ours.model, lambda: run_engine(ours, prompts, work.new))),
     }
 
 
