@@ -2,63 +2,89 @@
 
 from __future__ import annotations
 
-from time import sleep
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from core.bench import spent
 from core.bench.spent import KINDS, sentence, shares
 
 
+class Clock:
+    """Seconds that pass only where a module says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(spent, "perf_counter", clock)
+    return clock
+
+
 class Slow(nn.Linear):
-    """A linear layer of 20 ms."""
+    """A linear layer of 20 seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(4, 4)
+        self.clock = clock
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        sleep(0.02)
+        self.clock.now += 20
         return super().forward(x)
 
 
 class ToyAttention(nn.Module):
-    """10 ms of its own around a linear layer."""
+    """10 seconds of its own around a linear layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self.proj = Slow(4, 4)
+        self.proj, self.clock = Slow(clock), clock
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        sleep(0.01)
+        self.clock.now += 10
         return self.proj(x)
 
 
 class Toy(nn.Module):
-    """Attention, a norm, an output layer."""
+    """Attention, a norm, an output layer, and 30 seconds that belong to none."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self.attn, self.norm, self.head = ToyAttention(), nn.LayerNorm(4), Slow(4, 4)
+        self.attn, self.norm, self.head = ToyAttention(clock), nn.LayerNorm(4), Slow(clock)
+        self.clock = clock
 
     def get_output_embeddings(self) -> nn.Module:
         return self.head
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.clock.now += 30
         return self.head(self.norm(self.attn(x)))
 
 
-def test_each_kind_gets_its_own_time_and_the_hooks_go() -> None:
-    model: Any = Toy()
+def test_each_kind_gets_its_own_time_and_the_hooks_go(clock: Clock) -> None:
+    model: Any = Toy(clock)
     found = shares(model, lambda: model(torch.zeros(1, 4)))
-    assert tuple(found) == KINDS and sum(found.values()) == pytest.approx(100)
-    # 20 : 20 : 10; sleeps may last longer, never shorter
-    assert found["linear layers"] > found["attention"] > found["norms"] > 0
-    assert found["output layer"] > found["attention"]
+    assert found == {
+        "linear layers": 25.0,
+        "output layer": 25.0,
+        "attention": 12.5,
+        "norms": 0.0,
+        "other": 37.5,
+    }
+    assert tuple(found) == KINDS
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert sentence(found).startswith("linear layers ")
+    assert sentence(found).startswith("linear layers 25 %, output layer 25 %, attention 12 %")
 
 
-def test_an_error_inside_takes_the_hooks_away_too() -> None:
-    model: Any = Toy()
+def test_an_error_inside_takes_the_hooks_away_too(clock: Clock) -> None:
+    model: Any = Toy(clock)
     with pytest.raises(RuntimeError):
         shares(model, lambda: model(torch.zeros(1, 5)))
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())

@@ -31,7 +31,7 @@ def kind(model: Any, module: nn.Module) -> str | None:
 
 @contextmanager
 def watched(model: Any, spent: dict[str, float]) -> Iterator[None]:
-    """Add up seconds by kind in ``spent`` while inside. A kind's own time: without that of kinds within it."""
+    """Add up seconds by kind in ``spent`` while inside: its own, without those of kinds within it."""
     stack: list[list[float]] = []  # of the modules being computed: start, seconds of kinds within
 
     def before(*_: Any) -> None:
