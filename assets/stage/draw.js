@@ -52,7 +52,7 @@ function measure(stage) {
     height: stage.narrow ? 420 * unit : Math.max(window.innerHeight - above - others - 14, 230 * unit),
     line: [top.line.clientWidth || 300, top.line.clientHeight || 30],
     rows: left.box.clientWidth / unit,
-    pool: right.pool.clientWidth / unit - 2 * RING,
+    pool: right.pool.clientWidth / unit - 2 * RING * (stage.memory.by || 1),
     plot: lower.chart.querySelector("svg").clientWidth || 600,
     tree: stage.beams.clientWidth,
   };
@@ -71,9 +71,9 @@ function drawSides(stage, W, sizes) {
   setStyle(stage.sides, "height", stage.narrow ? "auto" : `${(sizes.height - spare * unit).toFixed(1)}px`);
   drawLine(stage.top, data, W, stage, sizes.line);
   const below = data.over.length || data.queue || data.more ? 20 : 0;
-  drawLogical(stage.left, data, W, { width: sizes.rows, height: tall - tree - below });
+  drawLogical(stage.left, data, W, { width: sizes.rows, height: tall - tree - below, unit, narrow: stage.narrow });
   drawBeams(stage.beams, data, W, { width: sizes.tree, height: (tree - 26) * unit, unit });
-  stage.gap = drawPhysical(stage.right, data, W, { width: sizes.pool, height: tall - 6 }, stage.memory);
+  stage.gap = drawPhysical(stage.right, data, W, { width: sizes.pool, height: tall - 6, unit, narrow: stage.narrow }, stage.memory);
   drawChart(stage.lower.chart, data, W, { width: sizes.plot, height: (PLOT + spare) * unit });
 }
 

@@ -16,6 +16,7 @@ const WIDEST = 1.4; // how much wider slots get where a line has room
 const GHOST = 28; // units kept free at the end of a line for the token that is chosen and not yet written
 const COUNTED = 92; // units of a block too large to show its tokens: number and count
 const DENSE = 18; // units of a row's height at the densest level, at least
+const LARGER = [1.6, 1.45, 1.3, 1.15]; // lecture mode draws a lesson's sides this much larger where there is room
 const FRESH = 52; // per cent of tint in a slot written in this step
 const SLOTS_A_LINE = 8;
 const MAX_OPEN_SIZE = 32; // larger blocks show how full they are, not their tokens
@@ -84,6 +85,18 @@ function widened(level, size, room) {
   return { slot, ghosts: room - perLine * (slots * slot + level.apart), onLine: perLine };
 }
 
+/** How much larger the rows may be: so that the run's most blocks still fit, open, and nothing changes size on the way. */
+function largerRows(data, { width, height }) {
+  if (!data.most?.length || data.size > MAX_OPEN_SIZE) return 1;
+  const [level] = ROW_LEVELS;
+  const rows = data.most.map((count) => ({ b: Array.from({ length: count }, (_, logical) => logical) }));
+  return LARGER.find((by) => {
+    const room = width / by - level.meta;
+    const total = rows.reduce((sum, row) => sum + rowHeight(row, level, data.size, room), 0);
+    return blockWidth(level, data.size, true) + GHOST <= room && total <= height / by;
+  }) || 1;
+}
+
 function buildLogical(root) {
   const side = {
     box: make("section", "side left"),
@@ -97,7 +110,10 @@ function buildLogical(root) {
   return side;
 }
 
-function drawLogical(side, data, W, room) {
+function drawLogical(side, data, W, sizes) {
+  const by = sizes.narrow ? 1 : largerRows(data, sizes);
+  const room = { width: sizes.width / by, height: sizes.height / by };
+  setStyle(side.rows, "--u", by > 1 ? `${(sizes.unit * by).toFixed(4)}px` : "");
   setText(side.title, W("logical"));
   setText(side.sub, W("logical.sub"));
   const columns = data.seqs.length * DENSE > room.height ? 2 : 1;

@@ -48,14 +48,24 @@ function slotRoom(card, size) {
   return (card - 16) / Math.min(size, SLOTS_A_LINE) - 1.5;
 }
 
+/** How much larger the cards may be with their tokens still readable. */
+function largerCards(data, width, height) {
+  if (!data.most?.length || data.size > MAX_OPEN_SIZE) return 1;
+  return LARGER.find((by) => {
+    const level = chooseCards(data, width / by, height / by);
+    return level.name === "large" && slotRoom(level.card, data.size) >= ROOMY.slot;
+  }) || 1;
+}
+
 /** Cards as they were while little changes: a sentence one line longer does not rearrange the map. */
-function keepCards(data, { width, height }, memory) {
-  const key = [data.pool, data.size, Math.round(width), data.calm, Boolean(data.chart)].join();
+function keepCards(data, { width, height, narrow }, memory) {
+  const key = [data.pool, data.size, Math.round(width), data.calm, Boolean(data.chart), data.lecture].join();
   const near = memory.key === key && Math.abs(memory.height - height) < 30;
   Object.assign(memory, { key, height: near ? memory.height : height });
-  const level = chooseCards(data, width, memory.height);
+  memory.by = narrow ? 1 : largerCards(data, width, memory.height);
+  const level = chooseCards(data, width / memory.by, memory.height / memory.by);
   const rows = Math.ceil(data.pool / level.columns);
-  return { ...level, tall: Math.min(level.tall, (height + level.gap) / rows - level.gap) };
+  return { ...level, by: memory.by, tall: Math.min(level.tall, (height / memory.by + level.gap) / rows - level.gap) };
 }
 
 function buildPhysical(root) {
@@ -79,7 +89,8 @@ function drawPhysical(side, data, W, room, memory) {
   if (data.kept) parts.push(W("cached_count", { n: data.kept }));
   if (data.pool < data.all) parts.push(W("showing", { n: data.pool, all: data.all }));
   setText(side.sub, parts.join(" · "));
-  const level = keepCards(data, { width: room.width, height: room.height - (data.host.length ? HOST + 8 : 0) }, memory);
+  const level = keepCards(data, { ...room, height: room.height - (data.host.length ? HOST + 8 : 0) }, memory);
+  setStyle(side.pool, "--u", level.by > 1 ? `${(room.unit * level.by).toFixed(4)}px` : "");
   setStyle(side.pool, "--columns", level.columns);
   setStyle(side.pool, "--tall", level.tall.toFixed(2));
   setStyle(side.pool, "--gap", level.gap);
@@ -99,7 +110,7 @@ function drawPhysical(side, data, W, room, memory) {
   });
   memory.cards.length = ids.length;
   drawHost(side.host, data, W);
-  return level.gap;
+  return level.gap * level.by;
 }
 
 /** Blocks in use and cached ones, from the tables: who lists each, how full it is, its tokens. */

@@ -127,11 +127,19 @@ def stage_payload(frame: Frame) -> dict[str, Any]:
     payload["calm"], payload["point"] = True, frame.points()
     number, of = frame.way.run(frame.place.stop)
     payload["run"] = {"r": number, "of": of} if of > 1 else None
+    payload["most"] = _most(frame.trace) if frame.lecture else None
     if "strips" not in frame.stop.show:
         payload["strips"] = []
     if "chart" not in frame.stop.show:
         payload["chart"] = None
     return payload
+
+
+def _most(trace: Trace) -> list[int]:
+    """Blocks of each sequence in the step that has the most: lecture mode draws the rows as large as these
+    allow, so that the size stays the same over the whole run."""
+    tables = [[len(view.block_table) for view in step.sequences if view.block_table] for step in trace.steps]
+    return max(tables, key=sum, default=[])
 
 
 def sheet_payload(frame: Frame) -> dict[str, Any]:

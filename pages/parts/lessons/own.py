@@ -22,6 +22,7 @@ from pages.parts.words import t
 MOST_STEPS = 256  # of one click: enough for every lesson, and the page comes back
 PATIENCE = 10.0  # seconds for one step
 MAX_LEN = 256
+FIELDS = ("own_prompts", "own_size", "own_blocks")
 
 
 def wish(scenario: Scenario, prompts: list[str], block_size: int, num_blocks: int) -> live.Wish:
@@ -50,12 +51,20 @@ def _prompts(scenario: Scenario) -> str:
 
 
 def _fill_in(lesson: str, scenario: Scenario) -> None:
-    """The scenario's own values, for another lesson, or after the page was left (its keys are then gone)."""
+    """What was last written for this lesson, else the scenario's own values: the fields' keys are gone as
+    soon as the popover is closed."""
     state = st.session_state
-    if state.get("own_for") == lesson and "own_prompts" in state:
-        return
-    state.own_for, state.own_prompts = lesson, _prompts(scenario)
-    state.own_size, state.own_blocks = scenario.config.block_size, scenario.config.num_blocks
+    if state.get("own_for") != lesson:
+        first = (_prompts(scenario), scenario.config.block_size, scenario.config.num_blocks)
+        state.own_for, state.own_kept = lesson, dict(zip(FIELDS, first, strict=True))
+        state.update(state.own_kept)
+    for name in FIELDS:
+        state.setdefault(name, state.own_kept[name])
+
+
+def _keep() -> None:
+    state = st.session_state
+    state.own_kept = {name: state[name] for name in FIELDS}
 
 
 def _begin(study: Study, scenario: Scenario) -> None:
@@ -83,13 +92,16 @@ def controls(study: Study, lang: str) -> None:
     if scenario is None:
         return
     # Its being open is state of the server (that is what "rerun" buys), so that starting a run can close it.
-    with st.popover(t("lessons.own", lang), icon=":material/edit:", key="own", on_change="rerun"):
+    panel = st.popover(t("lessons.own", lang), icon=":material/edit:", key="own", on_change="rerun")
+    if not panel.open:
+        return
+    with panel:
         st.caption(t("lessons.own.help", lang))
         _fill_in(study.id, scenario)
-        st.text_area(t("set.prompts", lang), key="own_prompts", height=100)
+        st.text_area(t("set.prompts", lang), key="own_prompts", height=100, on_change=_keep)
         left, right = st.columns(2)
-        left.number_input(t("set.block_size", lang), 1, MAX_BLOCK_SIZE, key="own_size")
-        right.number_input(t("set.num_blocks", lang), 1, 4096, key="own_blocks")
+        left.number_input(t("set.block_size", lang), 1, MAX_BLOCK_SIZE, key="own_size", on_change=_keep)
+        right.number_input(t("set.num_blocks", lang), 1, 4096, key="own_blocks", on_change=_keep)
         with st.container(horizontal=True):
             st.button(
                 t("lessons.own.start", lang), key="own_start", type="primary", on_click=_begin,
