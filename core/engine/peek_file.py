@@ -107,7 +107,7 @@ def save_peek(found: PeekFile, path: Path) -> None:
     def stacked(tensors: Sequence[torch.Tensor]) -> np.ndarray:
         return torch.stack(list(tensors)).float().cpu().numpy()
 
-    arrays = dict(
+    arrays: dict[str, Any] = dict(
         trace=np.frombuffer(trace, dtype=np.uint8),
         layers=np.array(found.layers, dtype=np.int64),
         windows=np.array([width or 0 for width in g.windows], dtype=np.int64),  # 0: sees all

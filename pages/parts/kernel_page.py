@@ -41,7 +41,7 @@ def show() -> None:
     live.begin_pending()
     live.catch_up()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="top_line"):
-        st.markdown(f"### {t('kernel.title', lang)}")
+        st.markdown(f"**{t('kernel.title', lang)}**")
         _source_switch(lang)
         st.space("stretch")
         model_status.show(lang)
@@ -82,10 +82,9 @@ def _wait(lang: str) -> None:
 
 def _offer(lang: str) -> None:
     """No live run: one click makes one. What was on the screen stays there below."""
-    with st.container(key="blush_kernel"):
-        st.markdown(t("kernel.none", lang))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.text_input(t("kernel.prompt", lang), PROMPT, key="kernel_prompt")
+    st.markdown(t("kernel.none", lang))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.text_input(t("kernel.prompt", lang), PROMPT, key="kernel_prompt", label_visibility="collapsed")
         st.button(t("kernel.run", lang), key="kernel_run", type="primary", on_click=_run)
 
 

@@ -185,10 +185,10 @@ def test_capacity_block_size_and_the_papers_figures(open_page: OpenPage) -> None
 def test_race_opens_with_a_recorded_race(open_page: OpenPage, lang: str, scheme: str) -> None:
     page = open_page(f"/race?lang={lang}", color_scheme=scheme)
     page.get_by_text("Recorded on" if lang == "en" else "录制于").first.wait_for()
-    assert page.get_by_test_id("stTable").locator("tbody tr").count() == 5
     for name in ("mean", "speed", "first", "waited", "copied"):
         page.locator(f".st-key-race_{name} .bars .point").first.wait_for()
     page.locator(".st-key-race_time .main-svg").first.wait_for()
+    assert page.get_by_test_id("stTable").locator("tbody tr").count() == 5
     assert page.locator(".st-key-race_mean .bars .point").count() == 5
     settle(page)
     fits(page)

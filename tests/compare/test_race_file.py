@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,8 @@ from core.compare.race_file import (
     record_race,
     save_race,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_recording_is_the_opening_setting_and_tells_the_strategies_apart() -> None:
@@ -72,6 +76,16 @@ def test_the_command_makes_it_again(tmp_path: Path) -> None:
     for one, two in zip(made.results, kept.results, strict=True):
         for name in ("strategy", "steps", "peak", "waited", "copied_bytes", "preempted", "texts"):
             assert getattr(one, name) == getattr(two, name), name
+
+
+def test_reading_it_needs_no_torch() -> None:
+    """The race page shows it before anybody races; torch takes seconds to import."""
+    code = (
+        "import sys; from core.compare.race_file import RACE_FILE, load_race; load_race(RACE_FILE);"
+        "heavy = {'torch', 'transformers', 'streamlit'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
