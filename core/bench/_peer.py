@@ -16,7 +16,7 @@ from core.cli.errors import CommandError, UsageError
 
 VARIABLE = "PAGED_KV_VLLM_PYTHON"
 SCRIPT = Path(__file__).with_name("_vllm_peer.py")
-GRACE = 5.0  # seconds that it has to end by itself
+GRACE = 10.0  # seconds that it has to end by itself
 LONGEST = 400  # characters of an error that are passed on
 
 
