@@ -104,11 +104,7 @@ def test_a_lesson_from_its_address_to_its_questions_with_keys_only(tab: Tab, nam
 def answer_by_key(tab: Tab) -> int:
     """A digit for a choice; Tab to a block and Enter for a block."""
     if tab.page.locator(".gate .option").count():
-        if tab.page.locator(".stage").count():
-            tab.press("1")
-        else:
-            tab.page.locator(".gate .option").first.focus()
-            tab.press("Enter")
+        tab.press("1")
     else:
         tab.page.locator(".right .card[data-b], .sheet [data-b]").first.focus()
         tab.press("Enter")
@@ -124,6 +120,57 @@ def test_the_gate_shows_nothing_before_and_both_after(tab: Tab) -> None:
     tab.page.locator(".told.truth").wait_for()
     assert "你的预测：3" in tab.say() and "答案：2" in tab.say() and "写时复制" in tab.say()
     assert tab.page.locator(".stage").get_attribute("data-step") == "1"
+
+
+@pytest.mark.parametrize("lang", ("zh", "en"))
+@pytest.mark.parametrize(("name", "step"), [("copy-on-write", 3), ("paged-attention", 5), ("holes", 3)])
+def test_step_on_an_open_question_tells_its_answer_first(tab: Tab, name: str, step: int, lang: str) -> None:
+    """A choice, a block on the map, a question before a drawing: by key, then the next key goes on."""
+    tab.open(name, lang, step=step)
+    assert tab.asking()
+    caps = tab.page.locator(".gate .option .cap").all_inner_texts()
+    assert caps == [str(k + 1) for k in range(tab.page.locator(".gate .option").count())]
+    tab.press("ArrowRight")
+    tab.page.locator(".told.truth").wait_for()
+    assert tab.page.locator(".told.you").inner_text() == t("stage.unanswered", lang)
+    tab.at(step)
+    tab.fits()
+    tab.press("ArrowRight")
+    tab.at(step + 1)
+    tab.press("ArrowLeft")
+    tab.at(step)
+    assert tab.page.locator(".told.truth").count(), "it stays told"
+
+
+def test_a_change_of_recording_is_said(tab: Tab) -> None:
+    tab.open("copy-on-write", "en", step=4)
+    assert tab.page.locator(".stage .at").inner_text() == "run 2 of 3 · step 1 / 5"
+    tab.press("PageDown")
+    tab.at(5)
+    assert tab.page.locator(".stage .at").inner_text().startswith("run 3 of 3 · step 0")
+
+
+@pytest.mark.parametrize("name", ("paged-attention", "prefix-reuse", "running-dry", "beam-search"))
+def test_lecture_mode_draws_larger_and_nothing_is_cut(tab: Tab, name: str) -> None:
+    tab.open(name, "zh")
+    slot = tab.page.locator(".left .slot").first
+    small = slot.evaluate("n => n.offsetHeight")
+    tab.page.locator(".st-key-show button").first.click()
+    tab.page.locator(".st-key-set_lecture label").first.click()
+    tab.page.locator(".stage.lecture").wait_for()
+    tab.press("Escape")
+    if name == "paged-attention":
+        assert slot.evaluate("n => n.offsetHeight") > 1.3 * small
+    for number in range(1, len(lesson(name).stops) + 1):
+        tab.at(number)
+        tab.fits()
+        for side in (".rows", ".pool"):
+            over = tab.page.locator(side).evaluate("n => n.scrollHeight - n.clientHeight")
+            assert over <= 1, f"{over} px of {side} are cut off at point {number}"
+        if tab.asking():
+            tab.press("PageDown")
+            tab.page.locator(".told.truth").wait_for()
+        tab.press("PageDown")
 
 
 # Points of all links that lie in a text of the picture (the letters' boxes, not the lines' boxes).
@@ -204,8 +251,12 @@ def test_gates_switched_off_and_event_by_event(tab: Tab) -> None:
 def test_the_questions_are_answered_and_explained(tab: Tab) -> None:
     tab.page.goto(f"{tab.address}/lesson?lesson=copy-on-write&step=7&lang=zh")
     tab.page.locator(".st-key-quiz_back").wait_for()
-    tab.page.get_by_test_id("stRadio").first.get_by_text("2", exact=True).click()
+    tab.press("2")
     tab.page.get_by_text("就地写").first.wait_for()
+    tab.press("PageDown")
+    tab.page.get_by_text("没有作答").first.wait_for()
+    tab.press("2")
+    tab.page.get_by_text("对了").nth(1).wait_for()
     tab.press("PageDown")
     tab.page.get_by_text(t("lesson.many-answers.title", "zh")).first.wait_for()
     tab.at(1)
@@ -240,8 +291,7 @@ def test_own_prompt_under_another_block_size(tab: Tab, lang: str) -> None:
     page.locator(".st-key-own_start button").click()
     page.locator(".stage .mode[data-mode=live]").wait_for(timeout=MODEL_WAIT)
     page.locator(".stage:not(.busy)").wait_for(timeout=MODEL_WAIT)
-    page.keyboard.press("Escape")
-    page.mouse.click(300, 740)
+    page.locator(".st-key-own_prompts").wait_for(state="detached")  # the panel has closed by itself
     assert t("lesson.copy-on-write.half.head", lang) in tab.say()
     tab.press("PageDown")
     page.locator(".say.asking").wait_for(timeout=MODEL_WAIT)
@@ -250,3 +300,9 @@ def test_own_prompt_under_another_block_size(tab: Tab, lang: str) -> None:
     page.locator(".told.truth").wait_for(timeout=MODEL_WAIT)
     assert t("lesson.copy-on-write.copy.head", lang) in tab.say()
     assert page.locator(".stage").get_attribute("data-step") == "1"
+    page.locator(".st-key-point_3 button:disabled").locator("visible=true").first.hover(force=True)
+    page.get_by_text(t("lessons.point.not_yet", lang)).wait_for()
+    page.locator(".st-key-point_6 button").click()
+    page.get_by_text("5 个槽位" if lang == "zh" else "A block has 5 slots").or_(
+        page.get_by_text("块大小 5")
+    ).first.wait_for()
