@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.bench import spent
-from core.bench.spent import KINDS, sentence, shares
+from core.bench import _spent
+from core.bench._spent import KINDS, sentence, shares
 
 
 class Clock:
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(spent, "perf_counter", clock)
+    monkeypatch.setattr(_spent, "perf_counter", clock)
     return clock
 
 

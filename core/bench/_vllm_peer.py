@@ -32,8 +32,8 @@ OPENMP = ("libiomp", "libomp", "libgomp")
 def openmp() -> str | None:
     """The OpenMP library to load before all else: Intel's, which vLLM's package requires, or torch's.
 
-    Without it the compiled model and torch bring one each, and their threads wait for each other by spinning:
-    ten times slower, and worse on a busy machine. vLLM sees to it only for an engine in a process of its own.
+    Without it calls of one kind took anything from once to ten times as long on a busy machine, presumably
+    because two OpenMP libraries are loaded. vLLM sees to it only for an engine in a process of its own.
     """
     places = [os.path.join(sys.prefix, "lib", "libiomp5.so")]
     torch = importlib.util.find_spec("torch")

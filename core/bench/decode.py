@@ -26,8 +26,8 @@ import torch
 
 from core.bench import BenchResult, interleave
 from core.bench._peer import VARIABLE, Peer, find_python
+from core.bench._spent import sentence, shares
 from core.bench._transformers import plain_model, run_continuous, run_generate
-from core.bench.spent import sentence, shares
 from core.cli.errors import UsageError
 from core.config import EngineConfig
 from core.engine.engine import Engine
