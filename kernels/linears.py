@@ -81,12 +81,15 @@ class Packed:
     compute: torch.dtype
     sizes: list[int]
     names: list[str] = field(default_factory=list)
+    plain: tuple[Tensor, Tensor | None] | None = None  # weight, bias: where a single row is faster on them
     seen: Tensor | None = None
     parts: tuple[Tensor, ...] = ()
     left: int = 0
 
     def product(self, x: Tensor) -> Tensor:
         """x: [..., in] -> [..., sum(sizes)] in the dtype of x."""
+        if self.plain is not None and x.numel() == x.shape[-1]:
+            return F.linear(x, *self.plain)
         y = self.matrix.product(x.reshape(-1, x.shape[-1]).to(self.compute))
         return y.view(*x.shape[:-1], y.shape[-1]).to(x.dtype)
 
@@ -128,17 +131,25 @@ def storage(dtype: torch.dtype) -> torch.dtype:
     return torch.float32
 
 
+def _stacked(layers: Group) -> tuple[Tensor, Tensor | None]:
+    """The group's plain weights as one [sum(out), in], and its biases; a single layer's are its own."""
+    if len(layers) == 1:
+        return layers[0][1].weight.detach(), layers[0][1].bias
+    bias = None
+    if any(m.bias is not None for _, m in layers):
+        bias = torch.cat(
+            [m.weight.new_zeros(m.out_features) if m.bias is None else m.bias for _, m in layers]
+        )
+    return torch.cat([m.weight.detach() for _, m in layers]), bias
+
+
 def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None) -> Packed:
     """Pack a group's weights. RuntimeError or AttributeError where this torch or this CPU cannot.
 
     ``chain``: at most about so many products are added up in one chain.
     """
-    weight = torch.cat([m.weight.detach() for _, m in layers]).to(stored)
-    biases = [m.bias for _, m in layers]
-    bias = None
-    if any(b is not None for b in biases):
-        rows = [torch.zeros(m.out_features) if m.bias is None else m.bias.detach() for _, m in layers]
-        bias = torch.cat([r.to(stored) for r in rows])
+    weight, bias = _stacked(layers)
+    weight, bias = weight.to(stored), None if bias is None else bias.detach().to(stored)
     matrix = Chains.pack(weight, bias, chain) if chain else Whole.pack(weight, bias)
     return Packed(matrix, stored, [m.out_features for _, m in layers], [name for name, _ in layers])
 
@@ -168,22 +179,18 @@ def _try(layers: Group, chain: int | None) -> Packed | str:
 
 
 def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool, one_row: bool) -> None:
-    """``one_row``: a single row goes to the plain weights, which are kept."""
+    """``one_row``: a single row goes to the plain weights, which are kept; several layers' as one."""
+    if one_row:
+        packed.plain = _stacked(layers)
+        parts = packed.plain[0].split(packed.sizes)
     for i, (_, layer) in enumerate(layers):
         layer.packed = (packed, i)
-        # An instance attribute: undone by `del`.
-        layer.forward = partial(_few_or_many, layer) if one_row else partial(packed.part, i)
-        if not (keep_dense or one_row) and layer.weight.data_ptr() not in shared:
+        layer.forward = partial(packed.part, i)  # an instance attribute: undone by `del`
+        if one_row and len(layers) > 1:
+            layer.weight = nn.Parameter(parts[i], requires_grad=False)  # the same bits, not held twice
+        elif not (keep_dense or one_row) and layer.weight.data_ptr() not in shared:
             # The shape and dtype stay readable; the bits live on in the packed copy.
             layer.weight = nn.Parameter(torch.empty_like(layer.weight, device="meta"), requires_grad=False)
-
-
-def _few_or_many(layer: nn.Linear, x: Tensor) -> Tensor:
-    """One row goes to the plain weights, more to the packed ones."""
-    if x.numel() == layer.in_features:
-        return F.linear(x, layer.weight, layer.bias)
-    packed, index = layer.packed
-    return packed.part(index, x)
 
 
 def pack_linears(model: nn.Module, *, keep_dense: bool = False, chain: int | None = None) -> PackReport:
