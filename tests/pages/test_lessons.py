@@ -188,7 +188,7 @@ def test_copy_on_write_says_what_the_state_says(length: int, block_size: int) ->
     text = one.caption(stop, trace, 1, "en")
     first = copies[0]
     assert f"block {first.source} has other readers (ref 3)" in text
-    assert f"its {length % block_size} tokens are copied to block {first.target}" in text
+    assert f"its filled slots ({length % block_size}) are copied to block {first.target}" in text
     assert f"3 writers, {len(copies)} copies; block {first.source} ends at ref 1" in text
     question = gates.how_many_copies(coming(trace, 1, "en"))
     assert question is not None and question.truth == 2 == len(copies)
