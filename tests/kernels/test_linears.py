@@ -196,6 +196,7 @@ def test_only_true_linear_layers_are_touched() -> None:
         assert torch.allclose(model(x), plain, atol=1e-6)
 
 
+@torch.no_grad()
 def test_short_chains_round_less_and_give_the_weights_back() -> None:
     """Inputs that do not divide evenly, with and without a bias, few rows and many; against float64."""
     torch.manual_seed(1)
