@@ -31,10 +31,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.chains import Chains
+from kernels.chains import HINT, Chains
 
 ROWS = (1, 5)  # row counts at which packed and plain are compared
-HINT = 32  # rows that oneDNN lays the weight out for; measured best or equal from 1 to 128 rows
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
 KEPT = 1 << 30  # bytes of plain weights up to which they are kept beside the packed ones, for single rows

@@ -28,23 +28,28 @@ def fuse_norms(model: nn.Module) -> int:
     with torch.inference_mode():
         for layer in model.modules():
             if type(layer).__name__.endswith("RMSNorm") and "forward" not in layer.__dict__:
-                fused = next((f for f in _candidates(layer) if _same(layer, f)), None)
+                same = (one for one in _candidates(layer) if _same(layer, *one))
+                fused = next(same, None)
                 if fused is not None:
-                    layer.forward = fused  # an instance attribute: undone by `del`
+                    layer.forward = fused[1]  # an instance attribute: undone by `del`
                     count += 1
     return count
 
 
-def _candidates(layer: nn.Module) -> Iterator[Norm]:
+def _candidates(layer: nn.Module) -> Iterator[tuple[Norm, Norm]]:
+    """Norms that may be the layer's own, and the same with a short way for a single row."""
     weight = getattr(layer, "weight", None)
     eps = getattr(layer, "variance_epsilon", getattr(layer, "eps", None))
     if weight is None or weight.dim() != 1 or not isinstance(eps, float) or weight.device.type != "cpu":
         return
     shape = weight.shape
-    yield single_row(lambda x: F.rms_norm(x, shape, weight, eps), weight, eps)
-    yield single_row(lambda x: weight * F.rms_norm(x.float(), shape, None, eps).to(x.dtype), weight, eps)
     shifted = 1.0 + weight.detach().float()
-    yield single_row(lambda x: F.rms_norm(x.float(), shape, shifted, eps).type_as(x), shifted, eps)
+    for many, scale in (
+        (lambda x: F.rms_norm(x, shape, weight, eps), weight),
+        (lambda x: weight * F.rms_norm(x.float(), shape, None, eps).to(x.dtype), weight),
+        (lambda x: F.rms_norm(x.float(), shape, shifted, eps).type_as(x), shifted),
+    ):
+        yield many, single_row(many, scale, eps)
 
 
 def single_row(many: Norm, weight: Tensor, eps: float) -> Norm:
@@ -57,16 +62,15 @@ def single_row(many: Norm, weight: Tensor, eps: float) -> Norm:
         row = x.reshape(-1)
         return torch.mul(x, weight).mul_((torch.dot(row, row).item() / width + eps) ** -0.5)
 
-    norm.many = many  # type: ignore[attr-defined]
     return norm
 
 
-def _same(layer: nn.Module, fused: Norm) -> bool:
+def _same(layer: nn.Module, many: Norm, fused: Norm) -> bool:
     generator = torch.Generator().manual_seed(0)
     for rows in ROWS:
         x = torch.randn(1, rows, layer.weight.shape[0], generator=generator).to(layer.weight.dtype)
         plain = layer(x)
-        if not torch.equal(plain, fused.many(x)):  # type: ignore[attr-defined]
+        if not torch.equal(plain, many(x)):
             return False
         if not torch.allclose(plain, fused(x), rtol=1e-6, atol=1e-6):
             return False
