@@ -12,6 +12,7 @@ because only the table's start differs. Decode then needs no gathered copy of ei
     output   an embedding bag: for each query head, the weighted sum of its value rows
 
 Measured (2 cores, fp32, batch 32, 1000 tokens each): 7 ms a layer; gathering, then torch's SDPA: 12 to 19.
+A few keys are gathered all the same: there the number of calls is what counts.
 Where torch has no sampled product (16-bit types) the keys of one group at a time are gathered and multiplied.
 Memory traffic: keys and values once, 2 * sum(kv_lens) * Hkv * D * element_size bytes a layer.
 """
@@ -26,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.batch import PagedBatch, check_blocks
-from kernels.cpu_plan import Decode, Plan, Prefill, make_plan, sparse_matrix
+from kernels.cpu_plan import Decode, Gathered, Plan, Prefill, make_plan, sparse_matrix
 
 QUERY_ROWS = (
     256  # query rows whose scores are held at once where softcap or sinks rule out torch's own kernel
@@ -104,8 +105,8 @@ def attention_cpu(
         check_blocks(batch, k_cache.shape[0])
         plan = make_plan(batch, step, window, q.shape[1], heads, dim, keys.shape[0] * heads)
         batch.plans[name] = plan
-    if plan.alone is not None and softcap is None and sinks is None:
-        return _alone(q, keys.view(-1, dim), values.view(-1, dim), plan.alone, scale)
+    if plan.gathered is not None and softcap is None and sinks is None:
+        return _gather(q, keys.view(-1, dim), values.view(-1, dim), plan.gathered, scale)
     out = torch.zeros_like(q) if plan.idle else torch.empty_like(q)
     if plan.decode is not None:
         _decode(q, keys.view(-1, dim), values.view(-1, dim), plan.decode, out, scale, softcap, sinks)
@@ -147,14 +148,14 @@ def _decode(
     out.index_copy_(0, d.tokens, result.view(rows.shape))
 
 
-def _alone(q: Tensor, keys: Tensor, values: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """One token over a short context: calls cost more than copies, so gather. q: [1, Hq, D]."""
-    kv_heads, n = rows.shape
-    flat = rows.view(-1)
-    k = keys.index_select(0, flat).view(1, kv_heads, n, -1)
-    v = values.index_select(0, flat).view(1, kv_heads, n, -1)
-    result = F.scaled_dot_product_attention(q[:, :, None], k, v, scale=scale, enable_gqa=True)
-    return result.view(q.shape)
+def _gather(q: Tensor, keys: Tensor, values: Tensor, g: Gathered, scale: float) -> Tensor:
+    """Short contexts: copy the keys and values together, for torch's own attention. q: [B, Hq, D]."""
+    flat, shape = g.rows.view(-1), (*g.rows.shape, q.shape[2])
+    k, v = keys.index_select(0, flat).view(shape), values.index_select(0, flat).view(shape)
+    # A group's query heads are the rows of one query: keys and values are not repeated for them.
+    grouped = q.reshape(*shape[:2], -1, q.shape[2])
+    bias = None if g.bias is None else g.bias.to(q.dtype)
+    return F.scaled_dot_product_attention(grouped, k, v, attn_mask=bias, scale=scale).reshape(q.shape)
 
 
 def _score(rows: Tensor, keys: Tensor, d: Decode, scale: float) -> None:

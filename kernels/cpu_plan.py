@@ -21,7 +21,7 @@ from kernels.batch import PagedBatch
 
 GROUP_RAGGED = 0.75  # a sequence joins a group when at least this long, relative to the group's longest
 GROUP_SPARE = 16  # ... or when it is at most this many keys shorter
-ALONE_KEYS = 256  # up to so many keys of a single sequence are gathered: fewer calls, measured
+GATHER_KEYS = 512  # up to so many keys of a step in all are copied together: fewer calls, measured
 GROUP_BYTES = 4 << 20  # gathered fp32 keys of one group: small enough to be read again from the cache
 
 
@@ -61,13 +61,21 @@ class Prefill:
 
 
 @dataclass(slots=True)
+class Gathered:
+    """A step of B sequences that decode over short contexts, in the order of their tokens."""
+
+    rows: Tensor  # [B, Hkv, n] head rows: int64, which are selected in half the time
+    bias: Tensor | None  # [B, 1, 1, n]: 0 or -inf; None where nothing is padded
+
+
+@dataclass(slots=True)
 class Plan:
     """One step, for one window and one layout of the pool."""
 
     decode: Decode | None
     prefills: list[Prefill]
     idle: bool  # some rows read nothing: the output starts as zeros
-    alone: Tensor | None = None  # [Hkv, n] head rows, where the step is one token over a short context
+    gathered: Gathered | None = None  # in place of ``decode``, where calls cost more than copies
 
 
 def make_plan(
@@ -81,9 +89,18 @@ def make_plan(
     plan = Plan(None, prefills, len(live) < batch.num_seqs)
     if decode:
         plan.decode = _decode(batch, decode, starts, step, window, query_heads, kv_heads, dim, size)
-        if batch.num_tokens == batch.num_seqs == 1 and plan.decode.groups[0].n <= ALONE_KEYS:
-            plan.alone = plan.decode.groups[0].rows.view(kv_heads, -1)
+        if len(plan.decode.groups) == 1 and len(decode) == batch.num_seqs:
+            plan.gathered = _gathered(plan.decode, kv_heads, query_heads)
     return plan
+
+
+def _gathered(d: Decode, kv_heads: int, query_heads: int) -> Gathered | None:
+    """The only group of a step in which every sequence decodes, in the order of its tokens."""
+    n, order = d.groups[0].n, torch.argsort(d.tokens)
+    if order.numel() * n > GATHER_KEYS:
+        return None
+    bias = None if d.bias is None else d.bias.view(-1, query_heads, 1, n)[order, :1]
+    return Gathered(d.groups[0].rows.view(-1, kv_heads, n)[order].long(), bias)
 
 
 def seen(length: int, window: int | None) -> int:

@@ -9,16 +9,18 @@ Layers that read the same input are packed as one (q, k, v; gate, up): fewer cal
 first of them to be called computes for all, the others take their part. A 16-bit model on a CPU without
 16-bit products is packed in fp32: the weights are the same numbers, and each output is rounded once.
 
-Steps of a single row read plain weights where that is faster: 16-bit ones, half as long as their fp32 copy,
-and small ones, where the call costs more than the memory. Up to 1 GiB of weights are kept for it.
+In one chain a packed product rounds about twice as much as a plain one. With ``chain`` the sums are cut into
+short chains and round no more than plain ones: by oneDNN (chains.py), and for a single row and for narrow
+layers, which are faster so, as a batched product (stretches.py).
+
+A single row, a decode step of one sequence, may be worth a second copy of the weight: its stretches, or the
+plain 16-bit weight, half as long as its packed fp32 copy. Up to 1 GiB are kept for it.
 
 What is packed depends on the types, on what the processor offers and on the comparison of every group with
-`F.linear` on fixed inputs, never on a clock: two processes compute the same bits. A packed product gives a
-row the same bits whatever other rows are computed with it, which a plain one does not. In one chain it rounds
-about twice as much as a plain one; in short chains (``chain``, see chains.py) less than a plain one.
-Memory: the packed copy replaces the plain one, unless the weight is used elsewhere too (an output layer
-tied to the embedding) or a single row is faster on it. The operators are private to torch: where they are
-missing or refuse, the model stays as it was, with the reason.
+`F.linear` on fixed inputs, never on a clock: two processes compute the same bits.
+Memory: a packed copy replaces the plain one, unless the weight is used elsewhere too (an output layer
+tied to the embedding) or single rows read it. oneDNN's operators are private to torch: where they are
+missing or refuse, the layers stay as they were, with the reason.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.chains import HINT, Chains
+from kernels.stretches import Stretches
 
 ROWS = (1, 5)  # row counts at which packed and plain are compared
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
-KEPT = 1 << 30  # bytes of plain weights up to which they are kept beside the packed ones, for single rows
-SMALL = 3 << 19  # numbers of a weight; below, a plain product of a single row is no slower than a packed one
+KEPT = 1 << 30  # bytes up to which second copies of weights are kept for single rows
+NARROW = 1024  # outputs up to which stretches are as fast as chains at any number of rows
 Group = list[tuple[str, nn.Linear]]  # layers that read the same input, with their names
 
 
@@ -72,25 +75,39 @@ class Whole:
         return self.weight.to_dense()
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The weight [out, in] as the model has it."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def product(self, x: Tensor) -> Tensor:
+        """x: [rows, in] -> [rows, out]."""
+        return F.linear(x, self.weight, self.bias)
+
+
 @dataclass(slots=True)
 class Packed:
     """Weights of one or several layers that share their input, as one packed matrix."""
 
-    matrix: Whole | Chains
+    matrix: Whole | Chains | Stretches
     compute: torch.dtype
     sizes: list[int]
     names: list[str] = field(default_factory=list)
-    plain: tuple[Tensor, Tensor | None] | None = None  # weight, bias: where a single row is faster on them
+    single: Plain | Stretches | None = None  # a second copy, on which a single row is faster
     seen: Tensor | None = None
     parts: tuple[Tensor, ...] = ()
     left: int = 0
 
     def product(self, x: Tensor) -> Tensor:
         """x: [..., in] -> [..., sum(sizes)] in the dtype of x."""
-        if self.plain is not None and x.numel() == x.shape[-1]:
-            return F.linear(x, *self.plain)
-        y = self.matrix.product(x.reshape(-1, x.shape[-1]).to(self.compute))
-        return y.view(*x.shape[:-1], y.shape[-1]).to(x.dtype)
+        rows = x.reshape(-1, x.shape[-1])
+        if self.single is not None and rows.shape[0] == 1:
+            y = self.single.product(rows)
+        else:
+            y = self.matrix.product(rows.to(self.compute)).to(x.dtype)
+        return y.view(*x.shape[:-1], y.shape[-1])
 
     def part(self, index: int, x: Tensor) -> Tensor:
         """Layer ``index``'s output. Computed for all on the first call with ``x``, dropped after the last."""
@@ -142,15 +159,28 @@ def _stacked(layers: Group) -> tuple[Tensor, Tensor | None]:
     return torch.cat([m.weight.detach() for _, m in layers]), bias
 
 
-def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None) -> Packed:
+def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None, room: int = 0) -> Packed:
     """Pack a group's weights. RuntimeError or AttributeError where this torch or this CPU cannot.
 
-    ``chain``: at most about so many products are added up in one chain.
+    ``chain``: at most about so many products are added up in one chain; ``room``: bytes that a second copy
+    for single rows may take.
     """
-    weight, bias = _stacked(layers)
-    weight, bias = weight.to(stored), None if bias is None else bias.detach().to(stored)
-    matrix = Chains.pack(weight, bias, chain) if chain else Whole.pack(weight, bias)
-    return Packed(matrix, stored, [m.out_features for _, m in layers], [name for name, _ in layers])
+    own, own_bias = _stacked(layers)
+    weight, bias = own.to(stored), None if own_bias is None else own_bias.detach().to(stored)
+    matrix: Whole | Chains | Stretches
+    single: Plain | Stretches | None = None
+    if chain is None:
+        matrix = Whole.pack(weight, bias)
+        if stored != own.dtype and own.nbytes <= room:
+            single = Plain(own, own_bias)
+    elif own.shape[0] <= NARROW:
+        matrix = Stretches.pack(weight, bias, chain // 2)  # half as long takes no longer and rounds less
+    else:
+        matrix = Chains.pack(weight, bias, chain)
+        if weight.nbytes <= room:
+            single = Stretches.pack(weight, bias, chain // 2)
+    sizes, names = [m.out_features for _, m in layers], [name for name, _ in layers]
+    return Packed(matrix, stored, sizes, names, single)
 
 
 def _agrees(packed: Packed, layers: Group, rows: int) -> bool:
@@ -163,13 +193,13 @@ def _agrees(packed: Packed, layers: Group, rows: int) -> bool:
     return bool(error <= limit)
 
 
-def _try(layers: Group, chain: int | None) -> Packed | str:
+def _try(layers: Group, chain: int | None, room: int) -> Packed | str:
     """The group, packed and held against plain; or why it stays plain."""
     dtype = layers[0][1].weight.dtype
     if dtype not in TOLERANCE:
         return f"{dtype} layers are not packed"
     try:
-        packed = make_packed(layers, storage(dtype), chain)
+        packed = make_packed(layers, storage(dtype), chain, room)
         if all(_agrees(packed, layers, rows) for rows in ROWS):
             return packed
     except (RuntimeError, AttributeError, NotImplementedError) as error:
@@ -177,17 +207,15 @@ def _try(layers: Group, chain: int | None) -> Packed | str:
     return f"{layers[0][0]}: packed and plain layers do not agree"
 
 
-def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool, one_row: bool) -> None:
-    """``one_row``: a single row goes to the plain weights, which are kept; several layers' as one."""
-    if one_row:
-        packed.plain = _stacked(layers)
-        parts = packed.plain[0].split(packed.sizes)
+def _install(packed: Packed, layers: Group, shared: set[int], keep_dense: bool) -> None:
+    plain = packed.single.weight if isinstance(packed.single, Plain) else None
     for i, (_, layer) in enumerate(layers):
         layer.packed = (packed, i)
         layer.forward = partial(packed.part, i)  # an instance attribute: undone by `del`
-        if one_row and len(layers) > 1:
-            layer.weight = nn.Parameter(parts[i], requires_grad=False)  # the same bits, not held twice
-        elif not (keep_dense or one_row) and layer.weight.data_ptr() not in shared:
+        if plain is not None and len(layers) > 1:
+            part = plain.split(packed.sizes)[i]
+            layer.weight = nn.Parameter(part, requires_grad=False)  # the same bits, not held twice
+        elif plain is None and not keep_dense and layer.weight.data_ptr() not in shared:
             # The shape and dtype stay readable; the bits live on in the packed copy.
             layer.weight = nn.Parameter(torch.empty_like(layer.weight, device="meta"), requires_grad=False)
 
@@ -204,29 +232,19 @@ def pack_linears(model: nn.Module, *, keep_dense: bool = False, chain: int | Non
     }
     reasons: dict[str, None] = {}  # in order, each once
     todo = [layers for layers in groups(model) if not any("packed" in m.__dict__ for _, m in layers)]
-    keep = sum(_bytes(layers) for layers in todo if _plain_row(layers)) <= KEPT
-    packed_layers = plain_layers = size = 0
+    packed_layers = plain_layers = size = kept = 0
     with torch.inference_mode():
         for layers in todo:
-            packed = _try(layers, chain)
+            packed = _try(layers, chain, KEPT - kept)
             if isinstance(packed, str):
                 reasons[packed] = None
                 plain_layers += len(layers)
                 continue
-            _install(packed, layers, shared, keep_dense, keep and _plain_row(layers))
+            _install(packed, layers, shared, keep_dense)
             packed_layers += len(layers)
             size += packed.compute.itemsize * layers[0][1].in_features * sum(packed.sizes)
+            kept += 0 if packed.single is None else packed.single.weight.nbytes
     return PackReport(packed_layers, plain_layers, size, "; ".join(reasons) or None)
-
-
-def _bytes(layers: Group) -> int:
-    return sum(m.weight.nbytes for _, m in layers)
-
-
-def _plain_row(layers: Group) -> bool:
-    """Whether a single row is faster on the plain weights."""
-    widened = storage(layers[0][1].weight.dtype) != layers[0][1].weight.dtype
-    return widened or sum(m.weight.numel() for _, m in layers) < SMALL
 
 
 def unpack(model: nn.Module) -> int:

@@ -159,8 +159,7 @@ def test_an_environment_without_vllm_is_a_sentence(environment: Callable[[str], 
     with pytest.raises(CommandError) as caught:
         Peer(python, threads=1)
     assert str(caught.value) == (
-        f"vLLM could not start with {python}: "
-        "ModuleNotFoundError: No module named 'there_is_no_such_module'."
+        f"vLLM could not start with {python}: ModuleNotFoundError: No module named 'there_is_no_such_module'."
     )
 
 

@@ -22,7 +22,7 @@ def kind(model: Any, module: nn.Module) -> str | None:
     if module is model.get_output_embeddings():
         return "output layer"
     name = type(module).__name__
-    if isinstance(module, nn.Linear) or name == "Conv1D":  # GPT-2's linear layer
+    if isinstance(module, nn.Linear) or name in ("JoinedLinear", "Conv1D"):  # the latter is GPT-2's
         return "linear layers"
     if name.endswith(("RMSNorm", "LayerNorm")):
         return "norms"

@@ -29,9 +29,12 @@ Tap = Callable[[int, torch.Tensor, torch.Tensor, dict[str, Any]], None]
 
 
 class Pass:
-    """What one forward pass hands to every attention layer, and how many layers have asked."""
+    """What one forward pass hands to every attention layer, and how many layers have asked.
 
-    __slots__ = ("batch", "calls", "store", "tap", "windows")
+    ``kept``: what one layer worked out and the next can use.
+    """
+
+    __slots__ = ("batch", "calls", "kept", "store", "tap", "windows")
 
     def __init__(
         self, store: KVStore, batch: PagedBatch, windows: tuple[int | None, ...], tap: Tap | None = None
@@ -41,6 +44,7 @@ class Pass:
         self.windows = windows
         self.tap = tap
         self.calls = 0
+        self.kept: dict[Any, Any] = {}
 
 
 def kvpool_attention(
@@ -70,13 +74,30 @@ def kvpool_attention(
         )
     if attention_mask is not None:
         raise BridgeError("The model built an attention mask, which paged attention does not read.")
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    out = attend(module, kvpool, q, k, v, scaling, sliding_window, softcap, s_aux)
+    return out[None], None
+
+
+def attend(
+    module: Any,
+    kvpool: Pass,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    """Store a layer's new keys and values, then attend. q: [T, Hq, D] -> [T, Hq, D]; k, v: [T, Hkv, D]."""
     layer = module.layer_idx
     kvpool.calls += 1
     keys, values = kvpool.store.keys[layer], kvpool.store.values[layer]
-    store_kv(key[0].transpose(0, 1), value[0].transpose(0, 1), keys, values, kvpool.batch)
-    q = query[0].transpose(0, 1)
+    store_kv(k, v, keys, values, kvpool.batch)
     options = {
-        "scale": scaling if scaling is not None else query.shape[-1] ** -0.5,  # transformers' own default
+        "scale": scaling if scaling is not None else q.shape[-1] ** -0.5,  # transformers' own default
         "window": sliding_window if sliding_window is not None else kvpool.windows[layer],
         "softcap": softcap,
         "sinks": s_aux,
@@ -84,7 +105,7 @@ def kvpool_attention(
     out = paged_attention(q, keys, values, kvpool.batch, **options)
     if kvpool.tap is not None:
         kvpool.tap(layer, q, out, options)
-    return out[None], None
+    return out
 
 
 def use(model: LoadedModel, implementation: str) -> None:

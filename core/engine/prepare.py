@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.engine.joined import join_attention
 from core.engine.selftest import self_test
 from kernels import fuse_norms, pack_linears
 
@@ -29,5 +30,6 @@ def prepare(model: LoadedModel) -> None:
         if model.device == "cpu" and sum(p.nbytes for p in model.model.parameters()) >= PACKED_BYTES:
             pack_linears(model.model, chain=CHAIN if model.geometry.dtype == "float32" else None)
             fuse_norms(model.model)
+            join_attention(model.model)
         self_test(model)
         model.model.kvpool_ready = True  # kept with the weights that it is said of

@@ -129,11 +129,17 @@ def bars(
             showlegend=False,
             bargap=0.3,
             title={
-                "text": title, "font": {"size": size + 1, "color": look(dark).ink}, "x": 0, "xanchor": "left",
+                "text": title,
+                "font": {"size": size + 1, "color": look(dark).ink},
+                "x": 0,
+                "xanchor": "left",
             },
             xaxis={"range": [0, end], "showticklabels": False, "showgrid": False, "fixedrange": True},
             yaxis={
-                "autorange": "reversed", "fixedrange": True, "showgrid": False, "tickfont": {"size": size},
+                "autorange": "reversed",
+                "fixedrange": True,
+                "showgrid": False,
+                "tickfont": {"size": size},
             },
         ),
     )

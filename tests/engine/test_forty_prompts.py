@@ -1,8 +1,9 @@
 """Forty prompts on both packaged models against plain transformers, which runs once for all block sizes.
 
-Plain transformers has two sets of fp32 logits for one text: decoded with its own cache, and in one pass
-without one. They round differently, up to 2.2e-4 apart (SmolLM2, the SQL prompt). Each row of ours must be
-within 1e-4 of one of the two.
+Tokens must be equal. Plain transformers has two sets of fp32 logits for one text: decoded with its own cache,
+and in one pass without one. They round differently, up to 2.2e-4 apart (SmolLM2, the SQL prompt). So every
+row of ours must be within 1e-4 of what the same model gives in float64, and within 1e-4 of one of the two
+where these are so near each other.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.engine.helpers import generated, run
 from tests.engine.prompts import prompts
 
 NEW = 12
+LIMIT = 1e-4
 NAMES = {"smollm2": "smollm2-135m-instruct", "gemma": "gemma-3-270m"}
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.timeout(900)]
 
@@ -33,7 +35,7 @@ class Plain:
 
     prompts: list[list[int]]
     tokens: list[list[int]]
-    logits: list[torch.Tensor]  # [2, generated tokens, V] each: with its cache, without
+    logits: list[torch.Tensor]  # [3, generated tokens, V] each: with its cache, without, in float64
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
@@ -46,6 +48,7 @@ def case(request: pytest.FixtureRequest) -> tuple[LoadedModel, Plain]:
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     plain.eval()
     found = Plain(prompts(model), [], [])
+    texts = []
     with torch.inference_mode():
         for prompt in found.prompts:
             ids = torch.tensor([prompt])
@@ -61,8 +64,18 @@ def case(request: pytest.FixtureRequest) -> tuple[LoadedModel, Plain]:
             new = text.shape[1] - len(prompt)
             dense = plain(input_ids=text[:, :-1], use_cache=False, logits_to_keep=new).logits[0]
             found.tokens.append(text[0, len(prompt) :].tolist())
-            found.logits.append(torch.stack([torch.cat(out.logits), dense]))
+            found.logits.append(torch.stack([torch.cat(out.logits), dense]).double())
+            texts.append((text[:, :-1], new))
+        plain.double()
+        for i, (text, new) in enumerate(texts):
+            exact = plain(input_ids=text, use_cache=False, logits_to_keep=new).logits
+            found.logits[i] = torch.cat([found.logits[i], exact])
     return model, found
+
+
+def largest(difference: torch.Tensor) -> float:
+    """Of any logit."""
+    return float(difference.abs().max())
 
 
 @dataclass
@@ -80,7 +93,10 @@ class Watch:
             index = row.kv_len - len(self.plain.prompts[number])
             plain = self.plain.logits[number]
             if index < plain.shape[1]:  # else the tokens have parted already
-                difference = float((found - plain[:, index]).abs().amax(-1).min())
+                cached, dense, exact = plain[:, index]
+                difference = largest(found - exact)
+                if largest(cached - dense) <= LIMIT:
+                    difference = max(difference, min(largest(found - cached), largest(found - dense)))
                 self.worst[number] = max(difference, self.worst.get(number, 0.0))
         return logits
 
@@ -114,7 +130,7 @@ def test_together(case: tuple[LoadedModel, Plain], block_size: int, monkeypatch:
     number = len(case[1].prompts)
     assert number == 40
     worst = check(case, list(range(number)), block_size, monkeypatch)
-    assert max(worst.values()) <= 1e-4, worst
+    assert max(worst.values()) <= LIMIT, worst
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 4, 16])
@@ -122,4 +138,4 @@ def test_alone(case: tuple[LoadedModel, Plain], block_size: int, monkeypatch: py
     worst: dict[int, float] = {}
     for i in range(len(case[1].prompts)):
         worst |= check(case, [i], block_size, monkeypatch)
-    assert max(worst.values()) <= 1e-4, worst
+    assert max(worst.values()) <= LIMIT, worst

