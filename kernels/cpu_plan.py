@@ -21,7 +21,7 @@ from kernels.batch import PagedBatch
 
 GROUP_RAGGED = 0.75  # a sequence joins a group when at least this long, relative to the group's longest
 GROUP_SPARE = 16  # ... or when it is at most this many keys shorter
-GATHER_KEYS = 512  # up to so many keys of a step in all are copied together: fewer calls, measured
+GATHER_SEQS, GATHER_KEYS = 8, 1024  # up to so many sequences and keys in all are copied together: measured
 GROUP_BYTES = 4 << 20  # gathered fp32 keys of one group: small enough to be read again from the cache
 
 
@@ -97,7 +97,7 @@ def make_plan(
 def _gathered(d: Decode, kv_heads: int, query_heads: int) -> Gathered | None:
     """The only group of a step in which every sequence decodes, in the order of its tokens."""
     n, order = d.groups[0].n, torch.argsort(d.tokens)
-    if order.numel() * n > GATHER_KEYS:
+    if order.numel() > GATHER_SEQS or order.numel() * n > GATHER_KEYS:
         return None
     bias = None if d.bias is None else d.bias.view(-1, query_heads, 1, n)[order, :1]
     return Gathered(d.groups[0].rows.view(-1, kv_heads, n)[order].long(), bias)

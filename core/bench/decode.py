@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -88,6 +89,7 @@ def run(args: argparse.Namespace) -> BenchResult:
             for (contexts, batch), work in works.items():
                 row = {"dtype": dtype, "contexts": contexts, "batch": batch}
                 rows.append(row | measure(ours, plain, vllm, work, args, bandwidth))
+                tell(rows[-1])
             del plain
             gc.collect()
     ok, verdict = judge(rows, args.target)
@@ -108,6 +110,16 @@ def run(args: argparse.Namespace) -> BenchResult:
             + "; ".join(f"{r['dtype']} {r['contexts']} {r['batch']}: {r['_spent']}" for r in rows)
             + ".",
         ],
+    )
+
+
+def tell(row: dict[str, Any]) -> None:
+    """Say at once what a row gave, on standard error: the whole table may take an hour."""
+    speeds = ", ".join(f"{c.split()[0]} {v:.3g}" for c, v in row.items() if c.endswith("tok/s"))
+    print(
+        f"{row['dtype']} {row['contexts']} {row['batch']}: {speeds} tok/s; ratio {row['ratio']:.2f}",
+        file=sys.stderr,
+        flush=True,
     )
 
 

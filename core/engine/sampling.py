@@ -53,19 +53,24 @@ def choose(logits: torch.Tensor, rows: Sequence[Scheduled], sampling: Mapping[st
     random = [r for r, row in enumerate(rows) if row.num_samples and sampling[row.request].temperature]
     if beams:
         most = max(rows[r].num_candidates for r in beams)
-        found = best_candidates(logits[beams] - normaliser[beams, None], most)
+        found = best_candidates(_of(logits, beams) - _of(normaliser, beams)[:, None], most)
         for r, best in zip(beams, found, strict=True):
             outcome.candidates[rows[r].sequence] = best[: rows[r].num_candidates]
     if greedy:
-        ids = logits[greedy].argmax(dim=-1).tolist()
+        ids = _of(logits, greedy).argmax(dim=-1).tolist()
         drawn = [[token] * rows[r].num_samples for r, token in zip(greedy, ids, strict=True)]
         _record(outcome, logits, normaliser, rows, greedy, drawn)
     if random:
         settings = [sampling[rows[r].request] for r in random]
         numbers = [_numbers(rows[r], s.seed) for r, s in zip(random, settings, strict=True)]
-        drawn = draw(logits[random], settings, numbers)
+        drawn = draw(_of(logits, random), settings, numbers)
         _record(outcome, logits, normaliser, rows, random, drawn)
     return outcome
+
+
+def _of(values: torch.Tensor, which: Sequence[int]) -> torch.Tensor:
+    """These rows; all of them without a copy, which is worth milliseconds."""
+    return values if len(which) == len(values) else values[list(which)]
 
 
 def _numbers(row: Scheduled, seed: int) -> list[float]:

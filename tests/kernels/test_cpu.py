@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import PagedBatch, copy_blocks, cpu, paged_attention, store_kv
+from kernels import PagedBatch, copy_blocks, cpu, cpu_plan, paged_attention, store_kv
 from kernels.copy import copy_blocks_reference
 from kernels.cpu_plan import GROUP_BYTES, split_groups
 from kernels.reference import paged_attention_reference
@@ -15,6 +17,15 @@ from kernels.store import store_kv_reference
 from tests.kernels.cases import Case, make_case, relative_error
 
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+
+
+@pytest.fixture(autouse=True, scope="module", params=["short contexts gathered", "all in place"])
+def both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything here holds on both paths of a decode step."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "all in place":
+            patch.setattr(cpu_plan, "GATHER_SEQS", 0)
+        yield
 
 
 def check(case: Case, **options: object) -> None:
