@@ -77,11 +77,12 @@ class Joined:
     ) -> tuple[Tensor, None]:
         """The module's forward, with its own arguments."""
         if kvpool is None or attention_mask is not None:
-            own = partial(type(self.module).forward, self.module)
-            return own(hidden_states, position_embeddings, attention_mask, kvpool=kvpool, **kwargs)
-        rotation = kvpool.kept.get(id(position_embeddings[0]))
-        if rotation is None:
-            rotation = kvpool.kept[id(position_embeddings[0])] = signed(*position_embeddings)
+            own = partial(type(self.module).forward, self.module, hidden_states, position_embeddings)
+            return own(attention_mask, **kwargs, **({} if kvpool is None else {"kvpool": kvpool}))
+        name = id(position_embeddings)
+        if name not in kvpool.kept:  # with the embeddings themselves, so that no other gets their id
+            kvpool.kept[name] = position_embeddings, signed(*position_embeddings)
+        rotation = kvpool.kept[name][1]
         out = attend(self.module, kvpool, *self.heads(hidden_states, rotation), **self.options)
         return self.module.o_proj(out.view(1, out.shape[0], -1)), None
 
