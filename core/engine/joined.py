@@ -119,14 +119,14 @@ def _probed(model: Any) -> Iterator[list[Any]]:
         seen.append((q[0].transpose(0, 1), k[0].transpose(0, 1), v[0].transpose(0, 1), options))
         return q.transpose(1, 2), None
 
-    before = model.config._attn_implementation
-    AttentionInterface.register(PROBE, probe)
-    model.set_attn_implementation(PROBE)
+    before, name = model.config._attn_implementation, f"{PROBE}-{id(model)}"  # models are loaded side by side
+    AttentionInterface.register(name, probe)
+    model.set_attn_implementation(name)
     try:
         yield seen
     finally:
         model.set_attn_implementation(before)
-        AttentionInterface._global_mapping.pop(PROBE)
+        AttentionInterface._global_mapping.pop(name)
 
 
 def _joined(module: Any, seen: list[Any]) -> Joined | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -91,4 +92,10 @@ def test_other_modules_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     before = model.model.config._attn_implementation
     assert join_attention(model.model) == 3
     assert model.model.config._attn_implementation == before
-    assert joined.PROBE not in AttentionInterface._global_mapping
+    assert not any(name.startswith(joined.PROBE) for name in AttentionInterface._global_mapping)
+
+
+def test_two_models_may_be_made_ready_at_once() -> None:
+    models = [ready(arch) for arch in ("llama", "qwen3") * 4]
+    with ThreadPoolExecutor(len(models)) as threads:
+        assert list(threads.map(lambda m: join_attention(m.model), models)) == [3] * len(models)
