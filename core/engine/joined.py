@@ -142,8 +142,13 @@ def _joined(module: Any, seen: list[Any]) -> Joined | None:
         x = torch.randn(1, rows, module.q_proj.in_features, generator=generator).to(dtype)
         cos, sin = (torch.randn(1, rows, dim, generator=generator).to(dtype) for _ in range(2))
         seen.clear()
-        module(x, position_embeddings=(cos, sin), attention_mask=None)
-        ((*wanted, options),) = seen
+        try:
+            module(x, position_embeddings=(cos, sin), attention_mask=None)
+        except TypeError:  # another version of transformers, which calls it otherwise
+            return None
+        if len(seen) != 1:
+            return None
+        *wanted, options = seen[0]
         joined = Joined(module, linear, wanted[0].shape[1], wanted[1].shape[1], options)
         found = joined.heads(x, signed(cos, sin))
         if not all(torch.equal(a, b) for a, b in zip(wanted, found, strict=True)):

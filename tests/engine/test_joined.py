@@ -81,12 +81,18 @@ def test_without_a_pool_the_modules_run_their_own_code() -> None:
 
 
 def test_other_modules_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpacked, unknown by name, or with other numbers than their own code gives."""
+    """Unpacked, unknown by name, with other numbers than their own code gives, or called otherwise."""
     for model in (ready("llama", packed=False), ready("gpt2")):
         assert join_attention(model.model) == 0
     model = ready("llama")
     right = joined.signed
     monkeypatch.setattr(joined, "signed", lambda cos, sin: right(cos, sin * 1.01))
+    assert join_attention(model.model) == 0
+    monkeypatch.undo()
+
+    def changed(self: Any, hidden_states: torch.Tensor, rotation: object) -> None: ...
+
+    monkeypatch.setattr(type(attention_modules(model)[0]), "forward", changed)
     assert join_attention(model.model) == 0
     monkeypatch.undo()
     before = model.model.config._attn_implementation
