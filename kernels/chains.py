@@ -42,6 +42,7 @@ class Chains:
     outputs: int
     groups: int
     stretch: int  # inputs a chain; the last one is filled up with zeros
+    layout: bytes  # how the weight lies, in oneDNN's own description
 
     @classmethod
     def pack(cls, weight: Tensor, bias: Tensor | None, chain: int) -> Chains:
@@ -53,7 +54,8 @@ class Chains:
         cut = padded.view(outputs, groups, stretch).transpose(0, 1).reshape(-1, stretch, 1, 1)
         if bias is not None:
             bias = torch.cat([bias, bias.new_zeros((groups - 1) * outputs)])
-        return cls(_lay_out(cut, groups, HINT), bias, inputs, outputs, groups, stretch)
+        laid = _lay_out(cut, groups, HINT)
+        return cls(laid, bias, inputs, outputs, groups, stretch, _described(laid))
 
     def product(self, x: Tensor) -> Tensor:
         """x: [rows, in] -> [rows, out]."""
@@ -62,7 +64,7 @@ class Chains:
         rows = x.shape[0]
         if not rows:
             return x.new_empty(0, self.outputs)
-        filled = fitting(self.outputs, self.stretch, self.groups, rows)
+        filled = fitting(self.layout, self.outputs, self.stretch, self.groups, rows)
         if filled > rows:
             x = torch.cat((x, x[-1:].expand(filled - rows, -1)))
         if self.groups * self.stretch > self.inputs:
@@ -84,19 +86,24 @@ def _lay_out(weight: Tensor, groups: int, rows: int) -> Tensor:
     return torch.ops.mkldnn._reorder_convolution_weight(weight, *OPTIONS, groups, pixels)
 
 
-@cache
-def _layout(outputs: int, stretch: int, groups: int, rows: int) -> bytes:
-    """oneDNN's own description of the layout that it wants for so many rows."""
-    laid = _lay_out(torch.empty(groups * outputs, stretch, 1, 1), groups, rows)
+def _described(laid: Tensor) -> bytes:
     return bytes(torch.ops.mkldnn._get_mkldnn_serialized_md(laid).tolist())
 
 
 @cache
-def fitting(outputs: int, stretch: int, groups: int, rows: int) -> int:
-    """The least number of rows, from ``rows`` on, that is computed with the layout that was packed."""
-    packed = _layout(outputs, stretch, groups, HINT)
+def _layout(outputs: int, stretch: int, groups: int, rows: int) -> bytes:
+    """The layout that oneDNN wants for so many rows."""
+    return _described(_lay_out(torch.empty(groups * outputs, stretch, 1, 1), groups, rows))
+
+
+@cache
+def fitting(packed: bytes, outputs: int, stretch: int, groups: int, rows: int) -> int:
+    """The least number of rows, from ``rows`` on, that is computed with the layout ``packed``.
+
+    To ask costs as much as to lay the weight out once: a tenth of a second for a large output layer.
+    """
     first = -(-rows // UNIT) * UNIT
     for count in range(first, first + SEARCH * UNIT, UNIT):
-        if _layout(outputs, stretch, groups, count) == packed:
+        if count == HINT or _layout(outputs, stretch, groups, count) == packed:
             return count
     return rows

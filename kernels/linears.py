@@ -14,7 +14,7 @@ short chains and round no more than plain ones: by oneDNN (chains.py), and for a
 layers, which are faster so, as a batched product (stretches.py).
 
 A single row, a decode step of one sequence, may be worth a second copy of the weight: its stretches, or the
-plain 16-bit weight, half as long as its packed fp32 copy. Up to 1 GiB are kept for it.
+plain 16-bit weight, half as long as its packed fp32 copy. Up to 512 MiB are kept for it.
 
 What is packed depends on the types, on what the processor offers and on the comparison of every group with
 `F.linear` on fixed inputs, never on a clock: two processes compute the same bits.
@@ -36,10 +36,12 @@ from torch import Tensor, nn
 from kernels.chains import HINT, Chains
 from kernels.stretches import Stretches
 
-ROWS = (1, 5)  # row counts at which packed and plain are compared
+# Row counts at which packed and plain are compared. Chains ask oneDNN once about each multiple of 4, which
+# takes a moment: those of a lesson are asked about here, at load.
+ROWS = (1, 5, 12, 16)
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # of the largest output
-KEPT = 1 << 30  # bytes up to which second copies of weights are kept for single rows
+KEPT = 1 << 29  # bytes up to which second copies of weights are kept for single rows
 NARROW = 1024  # outputs up to which stretches are as fast as chains at any number of rows
 Group = list[tuple[str, nn.Linear]]  # layers that read the same input, with their names
 

@@ -44,8 +44,9 @@ class Stretches:
         outputs, inputs = weight.shape
         count = cut(inputs, chain)
         length = -(-inputs // count)
-        padded = F.pad(weight, (0, count * length - inputs))
-        return cls(padded.t().reshape(count, length, outputs).contiguous(), bias, inputs)
+        if count * length > inputs:
+            weight = F.pad(weight, (0, count * length - inputs))
+        return cls(weight.view(outputs, count, length).permute(1, 2, 0).contiguous(), bias, inputs)
 
     def product(self, x: Tensor) -> Tensor:
         """x: [rows, in] -> [rows, out]."""
