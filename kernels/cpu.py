@@ -154,8 +154,9 @@ def _gather(q: Tensor, keys: Tensor, values: Tensor, g: Gathered, scale: float) 
     k, v = keys.index_select(0, flat).view(shape), values.index_select(0, flat).view(shape)
     # A group's query heads are the rows of one query: keys and values are not repeated for them.
     grouped = q.reshape(*shape[:2], -1, q.shape[2])
-    bias = None if g.bias is None else g.bias.to(q.dtype)
-    return F.scaled_dot_product_attention(grouped, k, v, attn_mask=bias, scale=scale).reshape(q.shape)
+    if g.bias is not None and g.bias.dtype != q.dtype:
+        g.bias = g.bias.to(q.dtype)  # once a step
+    return F.scaled_dot_product_attention(grouped, k, v, attn_mask=g.bias, scale=scale).reshape(q.shape)
 
 
 def _score(rows: Tensor, keys: Tensor, d: Decode, scale: float) -> None:

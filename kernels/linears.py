@@ -26,7 +26,7 @@ missing or refuse, the layers stay as they were, with the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -96,7 +96,6 @@ class Packed:
     matrix: Whole | Chains | Stretches
     compute: torch.dtype
     sizes: list[int]
-    names: list[str] = field(default_factory=list)
     single: Plain | Stretches | None = None  # a second copy, on which a single row is faster
     seen: Tensor | None = None
     parts: tuple[Tensor, ...] = ()
@@ -181,8 +180,7 @@ def make_packed(layers: Group, stored: torch.dtype, chain: int | None = None, ro
         matrix = Chains.pack(weight, bias, chain)
         if weight.nbytes <= room:
             single = Stretches.pack(weight, bias, chain // 2)
-    sizes, names = [m.out_features for _, m in layers], [name for name, _ in layers]
-    return Packed(matrix, stored, sizes, names, single)
+    return Packed(matrix, stored, [m.out_features for _, m in layers], single)
 
 
 def _agrees(packed: Packed, layers: Group, rows: int) -> bool:

@@ -143,22 +143,32 @@ def test_two_sequences_may_share_blocks() -> None:
     case.batch.block_tables[1] = case.batch.block_tables[0]
     case.q[1] = case.q[0]
     out = paged_attention(case.q, case.k_cache, case.v_cache, case.batch, scale=0.25)
-    assert torch.allclose(out[0], out[1], rtol=0, atol=1e-6)
+    assert same(out[0], out[1])
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Bit for bit; but nearly so where torch's own attention computes gathered keys."""
+    return torch.allclose(a, b, rtol=0, atol=1e-6) if cpu_plan.GATHER_SEQS else torch.equal(a, b)
 
 
 def test_a_sequence_does_not_depend_on_its_neighbours() -> None:
-    """Bit for bit in crowds where nothing is padded; where all are short, by another path, nearly so."""
-    case = make_case([1] * 4, [640] * 4, kv_heads=3, group=3, dim=64)
+    """In crowds where nothing is padded: short ones, and long ones that are never gathered."""
+    for length in (64, 640):
+        neighbours(length)
+
+
+def neighbours(length: int) -> None:
+    case = make_case([1] * 4, [length] * 4, kv_heads=3, group=3, dim=64)
     together = paged_attention(case.q, case.k_cache, case.v_cache, case.batch, scale=0.125)
     for s in range(4):
-        alone = PagedBatch.build([-1], [case.batch.block_tables[s].tolist()], [1], [640], 4)
+        alone = PagedBatch.build([-1], [case.batch.block_tables[s].tolist()], [1], [length], 4)
         got = paged_attention(case.q[s : s + 1], case.k_cache, case.v_cache, alone, scale=0.125)
         assert torch.allclose(got[0], together[s], rtol=0, atol=1e-6)
         other = (s + 1) % 4
         tables = [case.batch.block_tables[i].tolist() for i in (s, other)]
-        pair = PagedBatch.build([-1, -1], tables, [1, 1], [640, 640], 4)
+        pair = PagedBatch.build([-1, -1], tables, [1, 1], [length, length], 4)
         got = paged_attention(case.q[[s, other]], case.k_cache, case.v_cache, pair, scale=0.125)
-        assert torch.equal(got[0], together[s])
+        assert torch.equal(got[0], together[s]) if length > 512 else same(got[0], together[s])
 
 
 def test_groups_hold_similar_lengths_and_every_sequence_once() -> None:

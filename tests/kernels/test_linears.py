@@ -156,7 +156,7 @@ def test_one_row_of_a_widened_model_stays_plain(monkeypatch: pytest.MonkeyPatch)
         plain, crowd = model(one), model(ids)
         pack_linears(model)
         monkeypatch.setattr(linears.Whole, "product", lambda p, x: calls.append(len(x)) or product(p, x))
-        assert (model(one) - plain).abs().max() < 2e-2 * plain.abs().max() and not calls
+        assert torch.equal(model(one), plain) and not calls
         assert (model(ids) - crowd).abs().max() < 5e-2 * crowd.abs().max() and calls
         assert not model.layers[0].q_proj.weight.is_meta and unpack(model) == 15
         monkeypatch.setattr(linears, "KEPT", 100)
@@ -223,11 +223,18 @@ def test_short_chains_round_less_and_give_the_weights_back(
             assert pack_linears(model, chain=chain).packed == 1
             with torch.inference_mode():
                 got = model(x)
-                for some in (slice(0, 5), slice(599, None)):  # other rows, or one alone: nearly the same
-                    assert torch.allclose(got[some], model(x[some]), rtol=0, atol=3e-6)
+                few, last = model(x[:5]), model(x[599:])
+                if chain and narrow:  # stretches: nearly the same
+                    assert torch.allclose(got[:5], few, rtol=0, atol=3e-6)
+                else:
+                    assert torch.equal(got[:5], few)
+                if chain:  # a row alone goes by stretches
+                    assert torch.allclose(got[599:], last, rtol=0, atol=3e-6)
+                else:
+                    assert torch.equal(got[599:], last)
             errors[chain] = float((got.double() - truth).pow(2).mean().sqrt())
             assert unpack(model) == 1 and torch.equal(model[0].weight, plain.weight)
-        assert errors[160] < min(0.7 * errors[None], 1.1 * errors["plain"]), errors
+        assert errors[160] < min(0.7 * errors[None], errors["plain"]), errors
 
 
 def test_stretches_are_even_where_they_can_be() -> None:
